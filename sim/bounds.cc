@@ -31,6 +31,8 @@ constexpr std::int64_t kSteadyListsMax = 8;
 constexpr Nanos kUntilForgotten = 12min;
 constexpr std::size_t kFilesMax = 28;
 constexpr std::size_t kAgentBytesMax = std::size_t{600} << 10U;
+// Of each block that the agent knows besides: who requests addresses claims many.
+constexpr std::size_t kBlockBytesMax = std::size_t{8} << 10U;
 
 }  // namespace
 
@@ -59,11 +61,13 @@ void Bounds::WatchForStorms() {
       return all;
     };
     const auto machines_before = machines();
+    const bool was_refusing = network_.is_refusing();
     std::this_thread::sleep_for(60s);
     const std::uint64_t of_controllers = controllers_.requests() - of_controllers_before;
     const std::uint64_t sent = network_.requests() - requests_before - (are_rivals ? of_controllers : 0);
-    // Another machine may have taken the place of one, and counts anew.
-    if (machines() != machines_before) continue;
+    // Another machine may have taken the place of one, and counts anew. An agent sends a refused change again and
+    // again.
+    if (machines() != machines_before || was_refusing || network_.is_refusing()) continue;
     const std::uint64_t called = calls() - calls_before;
     // Each that lived at any time of it, and other ones than the newest too.
     std::size_t all = programs() + starts() - started_before;
@@ -108,7 +112,8 @@ void Bounds::CheckGrowth() {
     machine->kubelet.DelUnknown();
     const std::size_t files = CountFiles(machine->folder);
     const std::size_t bytes = machine->node.bytes();
-    if (files <= kFilesMax && bytes <= kAgentBytesMax) continue;
+    const std::size_t bytes_max = kAgentBytesMax + kBlockBytesMax * machine->node.KnownBlocks().size();
+    if (files <= kFilesMax && bytes <= bytes_max) continue;
     const std::string& name = machine->node.name();
     story_.Break("growth", fmt::format("{}: {} files, {} bytes of its agent, and nothing is held", name, files, bytes));
   }

@@ -17,6 +17,9 @@ std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story) {
   checkers.push_back(MakePoolThere(story));
   checkers.push_back(MakeClocksKept(story));
   checkers.push_back(MakeEachFamily(story));
+  checkers.push_back(MakeBlockLimit(story));
+  checkers.push_back(MakeRequestedKept(story));
+  checkers.push_back(MakeSelected(story));
   return checkers;
 }
 

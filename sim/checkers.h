@@ -36,6 +36,8 @@ struct Heard {
   Addresses addresses = {};  // of an ADD that succeeded
   std::string result = {};   // likewise, all of it
   std::size_t families = 0;  // of the pools that its network names; 0: not known
+  Addresses requested = {};  // by an ADD
+  std::string node = {};     // on which it is called
   std::string error = {};    // CNI's error object, if that is the answer
   bool is_answered = false;
   Nanos took{0};
@@ -66,6 +68,11 @@ class Checker {
   virtual void PoolStored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
   // From now on nobody is to be told one of these addresses.
   virtual void Withheld(const std::set<std::string>& /*addresses*/) {}
+  // From now on a program may not know of a block that it has created, or not be able to use it; or no longer.
+  virtual void MayLoseBlocks(bool /*may*/) {}
+  // From now on no ADD of the node is to be told an address of that subnet.
+  using BarredSubnets = std::multimap<std::string, std::string>;
+  virtual void Barred(const BarredSubnets& /*subnets*/) {}
   // All is over and written.
   virtual void AtRest(const std::vector<nlohmann::json>& /*blocks*/) {}
 };
@@ -113,6 +120,12 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeClocksKept(Story& story);
 // Each family: an ADD gives one address of each family of its pools, or fails.
 [[nodiscard]] std::unique_ptr<Checker> MakeEachFamily(Story& story);
+// Block limit: no node creates more blocks of a pool than the pool allows, if it can know of all of them.
+[[nodiscard]] std::unique_ptr<Checker> MakeBlockLimit(Story& story);
+// Requested: who requests an address is told that address.
+[[nodiscard]] std::unique_ptr<Checker> MakeRequestedKept(Story& story);
+// Selected: nobody is told an address of a pool that does not admit the node or the namespace.
+[[nodiscard]] std::unique_ptr<Checker> MakeSelected(Story& story);
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 

@@ -36,6 +36,8 @@ constexpr const char* kUnknown = "Unknown";
 // As ApiServer has it: without the namespace.
 constexpr const char* kLeases = "/apis/coordination.k8s.io/v1/leases";
 
+constexpr const char* kNamespaces = "/api/v1/namespaces";
+
 // The collector takes 40 requests a second, and looks when it has done what it knew of.
 constexpr std::chrono::milliseconds kCollectEach{25};
 constexpr std::chrono::seconds kCollectEvery{5};
@@ -116,6 +118,31 @@ void Cluster::Connect(const std::string& node) {
   Hear(node);
   SetReady(node, kTrue);
 }
+
+void Cluster::LabelNode(const std::string& node, const std::string& label, const std::string& value) {
+  story_.Tell(fmt::format("labels {} with {}={}", node, label, value));
+  static_cast<void>(store_.Change(
+      std::string(reconciler::kNodesPath), node, [&](json& object) { object["metadata"]["labels"][label] = value; }));
+}
+
+void Cluster::LabelNamespace(const std::string& label, const std::string& value) {
+  story_.Tell(fmt::format("labels the namespace with {}={}", label, value));
+  store_.Put(kNamespaces,
+             {{"metadata", {{"name", kNamespace}, {"uid", "uid-of-namespace"}, {"labels", {{label, value}}}}}});
+}
+
+json Cluster::LabelsOf(const std::string& collection, const std::string& name) const {
+  for (const json& object : store_.Objects(collection)) {
+    if (object["metadata"]["name"] == name) return object["metadata"].value("labels", json::object());
+  }
+  return json::object();
+}
+
+json Cluster::LabelsOfNode(const std::string& node) const {
+  return LabelsOf(std::string(reconciler::kNodesPath), node);
+}
+
+json Cluster::LabelsOfNamespace() const { return LabelsOf(kNamespaces, kNamespace); }
 
 bool Cluster::RemoveNode(const std::string& name) {
   if (Now() - connected_[name] < kConnectedMin || !cut_off_.insert(name).second) return false;

@@ -46,6 +46,13 @@ class Cluster {
   [[nodiscard]] bool AreAllConnected() const { return cut_off_.empty(); }
   [[nodiscard]] bool IsConnected(const std::string& node) const { return !cut_off_.contains(node); }
 
+  // Somebody gives the Node, or the namespace of all pods, a label, instead of the one by that name.
+  void LabelNode(const std::string& node, const std::string& label, const std::string& value);
+  void LabelNamespace(const std::string& label, const std::string& value);
+  // Without a Node or the namespace there are none.
+  [[nodiscard]] nlohmann::json LabelsOfNode(const std::string& node) const;
+  [[nodiscard]] nlohmann::json LabelsOfNamespace() const;
+
   // Its Node is deleted, as are all of its pods; its kubelet hears and says nothing. False: as CutOff.
   [[nodiscard]] bool RemoveNode(const std::string& name);
   void ReturnNode(const std::string& name);
@@ -110,6 +117,7 @@ class Cluster {
  private:
   // The pod as it is stored; null: it is gone, or bound.
   [[nodiscard]] nlohmann::json Pending(const Pod& pod) const;
+  [[nodiscard]] nlohmann::json LabelsOf(const std::string& collection, const std::string& name) const;
   void RemovePodsOf(const std::string& node);
   void Renew(const std::string& node);
   void SetReady(const std::string& node, const char* status);

@@ -10,9 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
-#include "base/error.h"
 #include "cni/attachment.h"
-#include "node/node_directory.h"
 
 namespace berth::sim {
 
@@ -21,9 +19,13 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kTimeoutSeconds = 10;
-constexpr Nanos kAllowed = std::chrono::seconds(kTimeoutSeconds) + 11s;
 constexpr std::chrono::microseconds kPatience = 60s;
+
+// Before a DEL is sent again. One that has failed for long may fail for an hour.
+void PauseAfter(int tries) {
+  constexpr int kManyTries = 30;
+  std::this_thread::sleep_for(std::chrono::milliseconds(Below(tries < kManyTries ? 300 : 30'000)));
+}
 
 }  // namespace
 
@@ -39,97 +41,15 @@ std::vector<Kubelet::Interface> Kubelet::InterfacesOf(const std::string& contain
   return interfaces;
 }
 
-std::string Kubelet::Arguments(const std::string& container) const {
-  const auto found = valid_.find(container);
-  if (options_.cluster == nullptr || found == valid_.end()) return {};
-  const Pod& pod = found->second.pod;
-  const std::string odd = options_.tells_odd_uids && !pod.is_static ? "0dd-" : "";
-  return fmt::format(
-      "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={}{};K8S_POD_INFRA_CONTAINER_ID={}",
-      kNamespace,
-      pod.name,
-      odd,
-      pod.uid,
-      container);
-}
-
-json Kubelet::ValidIn(const PodNetwork& network) const {
-  // Multus names those of all networks.
-  const bool names_all = options_.networks.size() > 1 && Below(2) == 0;
-  json valid = json::array();
-  for (const auto& [container, sandbox] : valid_) {
-    for (const Interface& one : InterfacesOf(container)) {
-      if (one.network != &network && !names_all) continue;
-      valid.push_back({{"containerID", container}, {"ifname", one.network->interface}});
-    }
-  }
-  return valid;
-}
-
-Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
-                    const std::string& previous_result) {
-  ++calls_;
-  const auto& [container, network] = interface;
-  json config = {{"cniVersion", "1.1.0"},
-                 {"name", network->name},
-                 {"ipam", {{"type", "berth"}, {"pools", network->pools}, {"timeoutSeconds", kTimeoutSeconds}}}};
-  if (verb == "GC") config["cni.dev/valid-attachments"] = ValidIn(*network);
-  if (!previous_result.empty()) config["prevResult"] = json::parse(previous_result);
-  const Nanos begin = Now();
-  json body = {{"command", verb},
-               {"containerID", container},
-               {"ifname", verb == "GC" ? "" : network->interface},
-               {"netns", verb == "ADD" || verb == "CHECK" ? "/var/run/netns/" + container : ""},
-               {"args", Arguments(container)},
-               {"startedBootNanos", node::BootTimeNow()},
-               {"config", config}};
-  if (lie_) lie_(body);
-  const std::string what = fmt::format("{} {} {}", verb, container, network->interface);
-  story_.Tell(what);
-  const int boot = boots_;
-  std::function<void()> arrives;
-  if (verb == "DEL") arrives = [this, attachment = AttachmentOf(interface)] { MayBeFreed(attachment); };
-  auto answer = node_.Call(body.dump(), patience, arrives);
-  if (boot != boots_) answer.reset();  // nobody was left to hear it
-  Heard heard{.verb = verb,
-              .attachment = container.empty() ? "" : AttachmentOf(interface),
-              .addresses = {},
-              .result = {},
-              .families = network->families,
-              .error = {},
-              .is_answered = answer.has_value(),
-              .took = Now() - begin,
-              .allowed = kAllowed};
-  if (answer && !answer->ok) heard.error = answer->body;
-  if (answer && answer->ok && verb == "ADD") {
-    heard.result = answer->body;
-    heard.addresses = AddressesIn(answer->body);
-  }
-  story_.Tell(fmt::format("{} -> {}",
-                          what,
-                          !answer      ? "no answer"
-                          : answer->ok ? ToText(heard.addresses)
-                                       : answer->body));
-  // A power cut may have taken what was answered to its DEL.
-  const bool may_be_back = lost_.contains(heard.attachment) || lost_static_.contains(heard.attachment);
-  if (verb == "CHECK" && may_be_back) return heard;
-  for (const auto& checker : checkers_) checker->Ended(heard);
-  CheckRoom(heard);
-  return heard;
-}
-
-void Kubelet::CheckRoom(const Heard& heard) {
-  if (heard.verb != "ADD" || heard.error.empty()) return;
-  if (json::parse(heard.error)["code"] != CniCode(ErrorCode::kExhausted)) return;
-  ++exhausted_;
-  if (!is_burst_ || !has_own_blocks()) return;
-  story_.Break("room", "the scheduler placed a pod, and there is no address for it: " + heard.error);
-}
-
 void Kubelet::Create(const std::string& container, const Pod& pod) {
   node_.MakeNetns(container);
   const bool is_in_all = options_.networks.size() > 1 && !is_burst_ && Below(2) == 0;
-  valid_[container] = {.pod = pod, .networks = is_in_all ? options_.networks.size() : 1};
+  // The request is the pod's, so each of its sandboxes has the same.
+  const auto [request, is_new] = requests_.try_emplace(pod.uid.empty() ? container : pod.uid);
+  if (is_new && options_.any_request && !is_burst_ && Below(4) == 0) {
+    request->second = options_.any_request(options_.networks.front());
+  }
+  valid_[container] = {.pod = pod, .networks = is_in_all ? options_.networks.size() : 1, .requested = request->second};
 }
 
 Addresses Kubelet::Add(const std::string& container) {
@@ -221,7 +141,7 @@ void Kubelet::Del(const std::string& container) {
     for (const Interface& one : interfaces) done += is_done(one) ? 1 : 0;
     return done == interfaces.size();
   };
-  while (!are_done()) std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
+  for (int tries = 1; !are_done(); ++tries) PauseAfter(tries);
   // A runtime that was killed in the middle asks once more.
   for (const Interface& one : interfaces) {
     ended_[AttachmentOf(one)] = {.when = Now(), .is_static = valid_[container].pod.is_static};
@@ -238,12 +158,12 @@ void Kubelet::Detach(const std::string& container) {
   const Interface second = InterfacesOf(container).back();
   const int returns = returns_;
   Leave(second);
-  while (true) {
+  for (int tries = 1;; ++tries) {
     const Heard heard = Call("DEL", second, kPatience);
     if (heard.is_answered && heard.error.empty()) break;
     // The pod is gone from the cluster meanwhile, so the whole container ends.
     if (returns != returns_) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(Below(300)));
+    PauseAfter(tries);
   }
   valid_.at(container).networks = 1;
 }

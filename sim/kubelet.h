@@ -51,6 +51,8 @@ class Kubelet {
     bool tells_odd_uids = false;  // the runtime, of pods that are not static
     bool checks = false;          // containers that have addresses
     Counted* counted = nullptr;   // admits pods that request addresses; null: there are none
+    // Draws what a pod requests of the network; null: no pod requests certain addresses.
+    std::function<Addresses(const PodNetwork&)> any_request = nullptr;
   };
   // All must outlive this.
   Kubelet(Node& node, Story& story, const Checkers& checkers, Options options)
@@ -100,6 +102,8 @@ class Kubelet {
   void NeverHang() { may_hang_ = false; }
   // None at all from now on.
   void NeverCheck() { options_.checks = false; }
+  // Pods that start from now on request no certain addresses.
+  void NeverRequest() { options_.any_request = nullptr; }
   // Of all that have addresses.
   void CheckAll();
   // The machine goes down and comes up again by `reboot`: no container lives any more.
@@ -127,6 +131,8 @@ class Kubelet {
   // ADDs that were told that the pool is exhausted.
   [[nodiscard]] std::uint64_t exhausted() const { return exhausted_; }
   [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
+  // ADDs that failed because the API server refuses to change a block (Network::RefuseWritesOf).
+  [[nodiscard]] std::uint64_t refused() const { return refused_; }
   // None of its pools is Shared.
   [[nodiscard]] bool has_own_blocks() const;
   [[nodiscard]] bool has_second_network() const { return options_.networks.size() > 1; }
@@ -154,6 +160,7 @@ class Kubelet {
   struct Sandbox {
     Pod pod;
     std::size_t networks = 1;
+    Addresses requested = {};  // in the first network
   };
   // Whose interface got addresses, and what the ADD printed.
   struct Holder {
@@ -211,6 +218,7 @@ class Kubelet {
 
   [[nodiscard]] static ipam::Attachment AttachmentOf(const Interface& interface);
   [[nodiscard]] std::vector<Interface> InterfacesOf(const std::string& container) const;
+  [[nodiscard]] Addresses RequestedBy(const Interface& interface) const;
   // CNI_ARGS.
   [[nodiscard]] std::string Arguments(const std::string& container) const;
   // Rule `room`.
@@ -226,8 +234,9 @@ class Kubelet {
   Options options_;
   ProcessPointer process_ = std::make_shared<Process>(node_.called() + ".kubelet");
   std::function<void(nlohmann::json&)> lie_;
-  std::map<std::string, Sandbox> valid_;  // containers that may hold something
-  std::map<std::string, Sandbox> gone_;   // of these those that counted as gone last
+  std::map<std::string, Sandbox> valid_;       // containers that may hold something
+  std::map<std::string, Sandbox> gone_;        // of these those that counted as gone last
+  std::map<std::string, Addresses> requests_;  // of pods, by UID, or by container where there are no pods
   std::set<ipam::Attachment> lost_;
   std::set<ipam::Attachment> lost_static_;
   struct Ended {
@@ -246,6 +255,7 @@ class Kubelet {
   int ending_ = 0;
   std::uint64_t calls_ = 0;
   std::uint64_t exhausted_ = 0;
+  std::uint64_t refused_ = 0;
 };
 
 }  // namespace berth::sim

@@ -92,6 +92,8 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"mirror", 12, [](World& world, Machine&) { world.cluster_.LoseMirror(seconds(Below(180))); }, true},
       Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},
       Moment{"pools", 12, [](World& world, Machine&) { world.EditPool(); }, true},
+      Moment{"selectors", 12, [](World& world, Machine& machine) { world.EditSelectors(machine); }, true},
+      Moment{"refused-block", 6, [](World& world, Machine&) { world.RefuseBlock(); }},
       Moment{"pool-replaced", 6, [](World& world, Machine& machine) { world.ReplacePool(machine); }, true},
       Moment{"restore", 12, [](World& world, Machine&) { world.BackUpOrRestore(); }, true},
       Moment{"scheduler", 24, [](World&, Machine& machine) { machine.kubelet.EndOne(); }, true, true},
@@ -116,7 +118,7 @@ bool World::AreSlow() const {
 void World::OneMoment() {
   ChangeWeather(Below(4) == 0);
   // Where some wait for minutes, not all the others shall live through a lifetime.
-  const bool is_slow = AreSlow();
+  const bool is_slow = !refused_block_.empty() || AreSlow();
   std::this_thread::sleep_for(milliseconds(20 + Below(is_slow ? 10'000 : 600)));
   for (const auto& machine : machines_) machine->node.Supervise();
   Machine& machine = *machines_[Below(machines_.size())];
@@ -303,7 +305,8 @@ std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told
   for (const json& block : store_.Objects(kAllBlocks)) {
     const bool is_own = block["spec"].value("node", "") == machine.node.name();
     const bool is_known = is_own && known.contains(block["metadata"]["name"]);
-    if (!is_known || block["metadata"].contains("deletionTimestamp")) continue;
+    const bool is_refused = block["metadata"]["name"] == refused_block_;
+    if (!is_known || is_refused || block["metadata"].contains("deletionTimestamp")) continue;
     const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>());
     for (const auto& [offset, text] : block["allocations"].items()) {
       const auto found = settled.find(std::string(ipam::AttachmentOf(text.get_ref<const std::string&>())));

@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/fmt/fmt.h>
 
+#include "crds/names.h"
+
 namespace berth::sim {
 
 using k8sclient::IsWrite;
@@ -108,11 +110,28 @@ ErrorCode Network::NoAnswer(const Request& request) const {
   return IsWrite(request.method) && !lies_.lost_is_refused ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable;
 }
 
+void Network::RefuseWritesOf(std::string block, int status) {
+  refused_block_ = std::move(block);
+  refused_with_ = status;
+}
+
+bool Network::IsRefused(const Request& request) const {
+  if (refused_block_.empty() || !IsWrite(request.method)) return false;
+  const std::string blocks(crds::kBlocksPath);
+  if (lies_.refuses_all) return request.path.starts_with(blocks);
+  if (request.method != Method::kPost) return request.path == blocks + "/" + refused_block_;
+  return request.path == blocks && nlohmann::json::parse(request.body)["metadata"]["name"] == refused_block_;
+}
+
 Network::Answer Network::Execute(const Exchange& exchange) {
   Request request = exchange.request;
   if (exchange.cuts != cuts_) return Fail(NoAnswer(request), "the connection was cut");
   ApiServer& server = AnyServer();
   if (&server == away_) return Fail(ErrorCode::kUnavailable, "that API server is away");
+  if (IsRefused(request)) {
+    const std::string message = fmt::format("admission webhook \"{}\" denied the request: no", kRefusal);
+    return Deny({.status = refused_with_, .message = message.c_str()});
+  }
   if (lies_.swallows && lies_.swallows(request)) {
     request.method = Method::kGet;
     request.body.clear();

@@ -23,6 +23,9 @@
 
 namespace berth::sim {
 
+// In the answer to each write of a block that is refused (Network::RefuseWritesOf).
+inline constexpr const char* kRefusal = "refused-block.example.org";
+
 // Of a thousand requests so many.
 struct Weather {
   bool is_away = false;       // the API servers answer nobody
@@ -56,6 +59,7 @@ class Network final : public k8sclient::Api {
     std::function<void(const k8sclient::Request&, Answer&)> changes = {};
     std::function<bool(std::string& line)> tells = {};  // false: that line of a watch is left out
     bool lost_is_refused = false;   // a write whose answer was lost counts as one that was never sent
+    bool refuses_all = false;       // while writes of one block are refused, writes of all blocks are
     bool repeats_when_cut = false;  // a GET over a link that is cut is answered as that object was told last
   };
   void Plant(Lies lies) { lies_ = std::move(lies); }
@@ -72,6 +76,11 @@ class Network final : public k8sclient::Api {
   };
   void Steer(Steering steering) { steering_ = std::move(steering); }
 
+  // From now on each write of that block is answered with that status, as an admission webhook (403) or a rule (422)
+  // does it, and nothing else is. Empty: no write is any more.
+  void RefuseWritesOf(std::string block, int status);
+  [[nodiscard]] bool is_refusing() const { return !refused_block_.empty(); }
+
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
 
@@ -87,6 +96,7 @@ class Network final : public k8sclient::Api {
   // In the request's own process.
   void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow);
   [[nodiscard]] Answer Execute(const Exchange& exchange);
+  [[nodiscard]] bool IsRefused(const k8sclient::Request& request) const;
   [[nodiscard]] ApiServer& AnyServer();
   [[nodiscard]] ErrorCode NoAnswer(const k8sclient::Request& request) const;
 
@@ -98,6 +108,8 @@ class Network final : public k8sclient::Api {
   std::uint64_t cuts_ = 0;  // of all
   Lies lies_;
   Steering steering_;
+  std::string refused_block_;
+  int refused_with_ = 0;
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;
   ProcessPointer wire_ = std::make_shared<Process>("network");

@@ -34,10 +34,57 @@ void HidesIpv6Pools(json& call) {
   call["config"]["ipam"]["pools"] = ipv4;
 }
 
+// What a node reads of pools lacks one field.
+Network::Lies HidesFromNodes(const std::string& field) {
+  const auto hide = [field = '"' + field + '"'](std::string& text) {
+    if (CurrentProcess()->name.starts_with("controller")) return;
+    for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at)) {
+      text.replace(at, field.size(), "\"none\"");
+    }
+  };
+  return {.changes =
+              [hide](const Request&, Network::Answer& answer) {
+                if (answer) hide(answer->body);
+              },
+          .tells =
+              [hide](std::string& line) {
+                hide(line);
+                return true;
+              }};
+}
+
+void HidesRequests(json& call) {
+  for (const char* const key : {"runtimeConfig", "args"}) call["config"].erase(key);
+  std::string args = call["args"];
+  const std::size_t begin = args.find("IP=");
+  if (begin == std::string::npos || (begin > 0 && args[begin - 1] != ';')) return;
+  call["args"] = args.erase(begin);
+}
+
 }  // namespace
 
 std::vector<Plant> PlantsOfNetworks() {
   return {
+      {.name = "block-limit-not-seen",
+       .what = "nodes do not see maxBlocksPerNode of pools",
+       .faults = {"block-limit"},
+       .lies = HidesFromNodes("maxBlocksPerNode")},
+      {.name = "refusal-of-all-blocks",
+       .what = "while the API server refuses writes of one block, no program can write any other block",
+       .faults = {"refused-block"},
+       .lies = {.refuses_all = true}},
+      {.name = "requests-not-seen",
+       .what = "an agent does not see which addresses a pod requests",
+       .faults = {"requests"},
+       .call = HidesRequests},
+      {.name = "node-selectors-not-seen",
+       .what = "nodes do not see which nodes a pool admits",
+       .faults = {"selectors"},
+       .lies = HidesFromNodes("nodeSelector")},
+      {.name = "namespace-selectors-not-seen",
+       .what = "nodes do not see which namespaces a pool admits",
+       .faults = {"selectors"},
+       .lies = HidesFromNodes("namespaceSelector")},
       {.name = "ipv6-pools-ignored",
        .what = "an agent ignores the IPv6 pools of a network",
        .faults = {"dual-stack"},

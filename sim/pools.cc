@@ -65,6 +65,8 @@ void Pools::Put(const Pool& pool) {
         {"warmAddresses", Below(2) * 8},
         {"cooldownSeconds", cooldown_seconds_},
         {"blockSize", pool.block_size}}}};
+  if (has_limits_ && Below(3) != 0) object["spec"]["maxBlocksPerNode"] = 1 + Below(3);
+  if (allows_requests_) object["spec"]["allowRequests"] = true;
   if (!has_controllers_) {
     object["status"]["conditions"] = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
   }
@@ -74,6 +76,8 @@ void Pools::Put(const Pool& pool) {
 void Pools::Make(const Options& options) {
   has_controllers_ = options.has_controllers;
   has_twin_ = options.has_twin;
+  has_limits_ = options.has_limits;
+  allows_requests_ = options.allows_requests;
   big_ = {.name = "big",
           .subnet = Below(2) == 0 ? "10.56.0.0/23" : "10.56.0.0/26",
           .block_size = kBlockSize,
@@ -205,9 +209,51 @@ std::string Pools::AnyAddress() const {
   return AddressIn(Below(2) == 0 ? big_.subnet : small_.subnet).ToString();
 }
 
+std::string Pools::AnyName() const {
+  const std::string ipv4 = Below(3) == 0 ? small_.name : big_.name;
+  return !ipv6_.empty() && Below(3) == 0 ? ipv6_[Below(ipv6_.size())].name : ipv4;
+}
+
+Addresses Pools::AnyRequest(const std::vector<std::string>& pools) const {
+  Addresses addresses;
+  for (const std::string& name : pools) {
+    const json spec = SpecOf(name);
+    // A twin has the subnet of `big`, and a request has one address of each family at most.
+    const bool is_chosen = !spec.is_null() && name != "twin" && Below(3) != 0;
+    if (is_chosen) addresses.insert(AddressIn(spec["subnet"]).ToString());
+  }
+  return addresses;
+}
+
+void Pools::EditSelector() {
+  const bool is_of_node = Below(2) == 0;
+  const char* const key = is_of_node ? "nodeSelector" : "namespaceSelector";
+  const char* const label = is_of_node ? kNodeLabel : kNamespaceLabel;
+  if (Below(3) == 0) return Patch(AnyName(), {{key, nullptr}});
+  // A merge patch of labels leaves the others.
+  Patch(AnyName(), {{key, {{"matchLabels", {{label, kLabelValues.at(Below(kLabelValues.size()))}}}}}});
+}
+
+std::set<std::string> Pools::BarredFor(const json& node_labels, const json& namespace_labels) const {
+  const auto admits = [](const json& spec, const char* key, const json& labels) {
+    const json wanted = spec.value(key, json::object()).value("matchLabels", json::object());
+    return std::ranges::all_of(wanted.items(),
+                               [&](const auto& one) { return labels.value(one.key(), "") == one.value(); });
+  };
+  std::set<std::string> barred;
+  std::set<std::string> open;  // by another pool
+  for (const json& pool : store_.Objects(Path())) {
+    const json& spec = pool["spec"];
+    const bool is_open =
+        admits(spec, "nodeSelector", node_labels) && admits(spec, "namespaceSelector", namespace_labels);
+    (is_open ? open : barred).insert(spec["subnet"]);
+  }
+  std::erase_if(barred, [&](const std::string& subnet) { return open.contains(subnet); });
+  return barred;
+}
+
 void Pools::EditOne() {
-  std::string pool = Below(3) == 0 ? small_.name : big_.name;
-  if (!ipv6_.empty() && Below(3) == 0) pool = ipv6_[Below(ipv6_.size())].name;
+  const std::string pool = AnyName();
   switch (Below(12)) {
     case 0:
     case 1:

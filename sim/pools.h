@@ -4,6 +4,7 @@
 // another.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "k8sclient/testing/model_api.h"
+#include "sim/checkers.h"
 #include "sim/story.h"
 
 namespace berth::sim {
@@ -21,6 +23,10 @@ namespace berth::sim {
 // The IPv6 pools, where there are any.
 inline constexpr const char* kIpv6Pool = "six";
 inline constexpr const char* kSharedIpv6Pool = "small-six";
+// By these labels and their values selectors select.
+inline constexpr const char* kNodeLabel = "zone";
+inline constexpr const char* kNamespaceLabel = "team";
+inline constexpr std::array kLabelValues{"a", "b"};
 
 class Pools {
  public:
@@ -34,7 +40,9 @@ class Pools {
     bool has_twin = false;
     bool has_dual_stack = false;  // makes the IPv6 pools, too
     bool is_counted = false;      // addresses may be so few that nodes compete for them, and some cool down for long
-    bool is_replaced = false;     // a person may replace a pool; `big` has few addresses
+    bool has_limits = false;      // some pools have `maxBlocksPerNode`
+    bool allows_requests = false;
+    bool is_replaced = false;  // a person may replace a pool; `big` has few addresses
   };
   // Makes `big` and `small`.
   void Make(const Options& options);
@@ -45,6 +53,13 @@ class Pools {
 
   // One of these edits. Requires: there are controllers.
   void EditOne();
+  // A person sets or removes a selector of a pool.
+  void EditSelector();
+  // Draws an address of each family, or of one, that one of these pools may have.
+  [[nodiscard]] Addresses AnyRequest(const std::vector<std::string>& pools) const;
+  // A subnet of a pool in which pods of a node and a namespace with these labels get no address.
+  [[nodiscard]] std::set<std::string> BarredFor(const nlohmann::json& node_labels,
+                                                const nlohmann::json& namespace_labels) const;
 
   // A person replaces a pool: asks for its deletion, waits until it is gone, and makes another pool over its subnet
   // with another block size, under the same name or another one.
@@ -83,11 +98,14 @@ class Pools {
   void MakeIpv6(bool is_counted);
   // Of any pool but the twin.
   [[nodiscard]] std::string AnyAddress() const;
+  [[nodiscard]] std::string AnyName() const;
 
   k8sclient::testing::ModelApi& store_;
   Story& story_;
   bool has_controllers_ = false;
   bool has_twin_ = false;
+  bool has_limits_ = false;
+  bool allows_requests_ = false;
   std::uint64_t cooldown_seconds_ = 0;
   bool is_deleted_ = false;  // one of the two
   int off_ = 0;

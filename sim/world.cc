@@ -55,7 +55,7 @@ std::set<std::string> Extent::AllFaults() {
           "sandbox",        "meanwhile", "pause",     "restore", "compact",  "deaf",          "direct",
           "denied",         "mute",      "check",     "second",  "pools",    "power",         "replaced",
           "suspend",        "scheduler", "kubelet",   "number",  "clocks",   "pool-replaced", "slow-end",
-          "out-of-service", "cascade", "dual-stack"};
+          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors", "refused-block"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -168,16 +168,6 @@ std::vector<PodNetwork> World::AnyNetworks(bool tells_odd_uids) const {
   return {first, second};
 }
 
-void World::AddIpv6(PodNetwork& network) const {
-  network.families = 1;
-  if (Below(4) == 0) return;
-  network.families = 2;
-  // A network may have Shared blocks of one family and blocks of nodes of the other one.
-  network.pools.push_back(May("shared") && Below(3) == 0 ? kSharedIpv6Pool : kIpv6Pool);
-  // The pool that a person replaces comes first.
-  if (!may_replace_pool_ && Below(3) == 0) std::ranges::rotate(network.pools, network.pools.end() - 1);
-}
-
 void World::AddServers() {
   const auto servers = 1 + Below(static_cast<std::uint64_t>(extent_.servers));
   for (std::uint64_t i = 1; i <= servers; ++i) {
@@ -215,7 +205,8 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
                                                     .has_static_pods = !has_backups_ && !has_replacement_,
                                                     .tells_odd_uids = tells_odd_uids,
                                                     .checks = May("check"),
-                                                    .counted = has_scheduler_ ? &counted_ : nullptr});
+                                                    .counted = has_scheduler_ ? &counted_ : nullptr,
+                                                    .any_request = AnyRequests()});
 }
 
 void World::StartMachine(Machine& machine) {
@@ -248,7 +239,7 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
 }
 
 bool World::IsChurning() const {
-  return !pools_.AreOn() || !cluster_.AreAllInService() || replacing_pool_ > 0 || working_ > 0 || delivering_ > 0 ||
+  return !pools_.AreOn() || !refused_block_.empty() || !cluster_.AreAllInService() || replacing_pool_ > 0 || working_ > 0 || delivering_ > 0 ||
          std::ranges::any_of(machines_, [](const auto& machine) {
            return machine->churning > 0 || machine->is_left_alone() || machine->has_double ||
                   machine->kubelet.IsEnding();
@@ -269,10 +260,16 @@ void World::Main() {
   const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && (has_rivals || Below(2) == 0);
   may_replace_pool_ = May("pool-replaced") && controllers_.count() > 0 && !has_backups_ && !has_twin && !has_scheduler_;
   has_dual_stack_ = May("dual-stack") && Below(4) != 0;
+  if (MayLoseBlocks()) {
+    for (const auto& checker : checkers_) checker->MayLoseBlocks(true);
+  }
+  has_requests_ = May("requests") && !has_scheduler_;
   pools_.Make({.has_controllers = controllers_.count() > 0,
                .has_twin = has_twin,
                .has_dual_stack = has_dual_stack_,
                .is_counted = has_scheduler_,
+               .has_limits = May("block-limit") && !has_scheduler_ && !has_backups_,
+               .allows_requests = has_requests_,
                .is_replaced = may_replace_pool_});
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
@@ -308,7 +305,7 @@ void World::Main() {
   if (has_scheduler_) AwaitNumbers();
   AwaitDrained();
   // Long, so not in all of them.
-  if (Below(8) == 0) bounds_.CheckGrowth();
+  if (Below(8) == 0 || was_refused_) bounds_.CheckGrowth();
   Stop();
 }
 
@@ -476,10 +473,24 @@ void World::RestartKubelet(Machine& machine) {
 }
 
 void World::CheckSteady() {
-  for (const auto& checker : checkers_) checker->Withheld(pools_.Withheld());
+  for (const auto& checker : checkers_) {
+    checker->Withheld(pools_.Withheld());
+    checker->MayLoseBlocks(false);
+  }
+  Checker::BarredSubnets barred;
+  for (const auto& machine : machines_) {
+    const std::string& node = machine->node.name();
+    for (const std::string& subnet : pools_.BarredFor(cluster_.LabelsOfNode(node), cluster_.LabelsOfNamespace())) {
+      barred.emplace(node, subnet);
+    }
+  }
+  for (const auto& checker : checkers_) checker->Barred(barred);
   bounds_.BeginSteady();
   // A container that hangs would take ten minutes, in which idle nodes list as well.
-  for (const auto& machine : machines_) machine->kubelet.NeverHang();
+  for (const auto& machine : machines_) {
+    machine->kubelet.NeverHang();
+    machine->kubelet.NeverRequest();
+  }
   for (const auto& machine : machines_) Churn(*machine, machine->node.name() + "steady", kSteadyContainers);
   while (IsChurning()) std::this_thread::sleep_for(100ms);
   bounds_.EndSteady(kSteadyContainers);

@@ -70,6 +70,7 @@ class World {
 
   // All that a node's pods are in: one, or two.
   [[nodiscard]] std::vector<PodNetwork> AnyNetworks(bool tells_odd_uids) const;
+  [[nodiscard]] std::function<Addresses(const PodNetwork&)> AnyRequests() const;
   // By chance, pods get an IPv6 address in the network as well.
   void AddIpv6(PodNetwork& network) const;
   void AddServers();
@@ -128,12 +129,21 @@ class World {
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
   void EditPool();
+  // Answers to creations may get lost, or their blocks be refused, or their programs die.
+  [[nodiscard]] bool MayLoseBlocks() const;
+  // Selectors of pools, and labels that they select.
+  void EditSelectors(const Machine& machine);
   // A person replaces a pool, while requests of some nodes about pools fail, or are late.
   void ReplacePool(const Machine& machine);
   void ReplacePoolNow(const std::string& name);
   // Returns when nothing is held in the pool, or after half a minute.
   void AwaitUnused(const std::string& pool);
   void GiveBackBlocksOf(const std::string& pool);
+  // For up to an hour the API server refuses each write of one block.
+  void RefuseBlock();
+  void RefuseBlockFor(const nlohmann::json& block, Nanos time);
+  // Rule `apart`. Requires: nothing else goes wrong.
+  void CheckApart(const nlohmann::json& refused);
   void TroublePools(const std::vector<Machine*>& machines);
   // Containers come and go on the machine, besides those of its callers.
   void StartMore(Machine& machine, Nanos after);
@@ -228,10 +238,13 @@ class World {
   bool has_scheduler_ = false;
   // Some networks name an IPv4 and an IPv6 pool.
   bool has_dual_stack_ = false;
+  bool has_requests_ = false;             // some pods request certain addresses
   int working_ = 0;                       // threads of the workload
   int delivering_ = 0;                    // pods that a kubelet has still to hear of
   std::map<std::string, Nanos> created_;  // when which block was, by uid
   std::uint64_t kills_ = 0;
+  std::string refused_block_;  // no write of it is accepted now
+  bool was_refused_ = false;   // some block
 };
 
 }  // namespace berth::sim

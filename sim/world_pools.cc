@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool is replaced by one with another block size, while some nodes do not hear of it.
+// Pools of the history: which of them networks name and pods request, selectors, and a pool that is replaced by one
+// with another block size, while some nodes do not hear of it.
 #include <algorithm>
 #include <array>
 #include <thread>
@@ -62,6 +63,43 @@ void World::ReplacePoolNow(const std::string& name) {
     StartMore(*machine, milliseconds(Below(1'000)));
   }
   for (Machine* const machine : stale) ComeToUse(*machine, name, next);
+}
+
+void World::AddIpv6(PodNetwork& network) const {
+  network.families = 1;
+  if (Below(4) == 0) return;
+  network.families = 2;
+  // A network may have Shared blocks of one family and blocks of nodes of the other one.
+  network.pools.push_back(May("shared") && Below(3) == 0 ? kSharedIpv6Pool : kIpv6Pool);
+  // The pool that a person replaces comes first.
+  if (!may_replace_pool_ && Below(3) == 0) std::ranges::rotate(network.pools, network.pools.end() - 1);
+}
+
+std::function<Addresses(const PodNetwork&)> World::AnyRequests() const {
+  if (!has_requests_) return nullptr;
+  return [this](const PodNetwork& network) { return pools_.AnyRequest(network.pools); };
+}
+
+bool World::MayLoseBlocks() const {
+  static const std::set<std::string> kHarmless = {"block-limit", "calendar",   "check",  "clocks",    "compact",
+                                                  "direct",      "dual-stack", "edit",   "gc",        "lag",
+                                                  "no-del",      "odd-uid",    "pause",  "pools",     "requests",
+                                                  "sandbox",     "scheduler",  "second", "selectors", "shared"};
+  return !std::ranges::includes(kHarmless, extent_.faults);
+}
+
+void World::EditSelectors(const Machine& machine) {
+  // Numbers of Nodes would have to go by them, and a backup would bring back what was edited.
+  if (has_scheduler_ || has_backups_) return;
+  const char* const value = kLabelValues.at(Below(kLabelValues.size()));
+  switch (Below(3)) {
+    case 0:
+      return cluster_.LabelNode(machine.node.name(), kNodeLabel, value);
+    case 1:
+      return cluster_.LabelNamespace(kNamespaceLabel, value);
+    default:
+      return pools_.EditSelector();
+  }
 }
 
 void World::StartMore(Machine& machine, Nanos after) {

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kubelet's runtime hands to the CNI plugin, and what the plugin answers.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/fmt/ranges.h>
+
+#include "base/error.h"
+#include "node/node_directory.h"
+#include "sim/kubelet.h"
+#include "sim/network.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+constexpr int kTimeoutSeconds = 10;
+constexpr Nanos kAllowed = std::chrono::seconds(kTimeoutSeconds) + 11s;
+
+// In one of the ways that docs/cni.md names.
+void PutRequest(const Addresses& addresses, json& config, std::string& arguments) {
+  switch (Below(3)) {
+    case 0:
+      config["runtimeConfig"] = {{"ips", addresses}};
+      return;
+    case 1:
+      config["args"] = {{"cni", {{"ips", addresses}}}};
+      return;
+    default:
+      arguments += fmt::format("{}IP={}", arguments.empty() ? "" : ";", fmt::join(addresses, ","));
+  }
+}
+
+}  // namespace
+
+std::string Kubelet::Arguments(const std::string& container) const {
+  const auto found = valid_.find(container);
+  if (options_.cluster == nullptr || found == valid_.end()) return {};
+  const Pod& pod = found->second.pod;
+  const std::string odd = options_.tells_odd_uids && !pod.is_static ? "0dd-" : "";
+  return fmt::format(
+      "IgnoreUnknown=1;K8S_POD_NAMESPACE={};K8S_POD_NAME={};K8S_POD_UID={}{};K8S_POD_INFRA_CONTAINER_ID={}",
+      kNamespace,
+      pod.name,
+      odd,
+      pod.uid,
+      container);
+}
+
+json Kubelet::ValidIn(const PodNetwork& network) const {
+  // Multus names those of all networks.
+  const bool names_all = options_.networks.size() > 1 && Below(2) == 0;
+  json valid = json::array();
+  for (const auto& [container, sandbox] : valid_) {
+    for (const Interface& one : InterfacesOf(container)) {
+      if (one.network != &network && !names_all) continue;
+      valid.push_back({{"containerID", container}, {"ifname", one.network->interface}});
+    }
+  }
+  return valid;
+}
+
+Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
+                    const std::string& previous_result) {
+  ++calls_;
+  const auto& [container, network] = interface;
+  json config = {{"cniVersion", "1.1.0"},
+                 {"name", network->name},
+                 {"ipam", {{"type", "berth"}, {"pools", network->pools}, {"timeoutSeconds", kTimeoutSeconds}}}};
+  if (verb == "GC") config["cni.dev/valid-attachments"] = ValidIn(*network);
+  if (!previous_result.empty()) config["prevResult"] = json::parse(previous_result);
+  std::string arguments = Arguments(container);
+  const Addresses requested = verb == "ADD" ? RequestedBy(interface) : Addresses();
+  if (!requested.empty()) PutRequest(requested, config, arguments);
+  const Nanos begin = Now();
+  json body = {{"command", verb},
+               {"containerID", container},
+               {"ifname", verb == "GC" ? "" : network->interface},
+               {"netns", verb == "ADD" || verb == "CHECK" ? "/var/run/netns/" + container : ""},
+               {"args", arguments},
+               {"startedBootNanos", node::BootTimeNow()},
+               {"config", config}};
+  if (lie_) lie_(body);
+  const std::string what = fmt::format("{} {} {}", verb, container, network->interface);
+  story_.Tell(what);
+  const int boot = boots_;
+  std::function<void()> arrives;
+  if (verb == "DEL") arrives = [this, attachment = AttachmentOf(interface)] { MayBeFreed(attachment); };
+  auto answer = node_.Call(body.dump(), patience, arrives);
+  if (boot != boots_) answer.reset();  // nobody was left to hear it
+  Heard heard{.verb = verb,
+              .attachment = container.empty() ? "" : AttachmentOf(interface),
+              .addresses = {},
+              .result = {},
+              .families = network->families,
+              .requested = requested,
+              .node = node_.name(),
+              .error = {},
+              .is_answered = answer.has_value(),
+              .took = Now() - begin,
+              .allowed = kAllowed};
+  if (answer && !answer->ok) heard.error = answer->body;
+  if (answer && answer->ok && verb == "ADD") {
+    heard.result = answer->body;
+    heard.addresses = AddressesIn(answer->body);
+  }
+  story_.Tell(fmt::format("{} -> {}",
+                          what,
+                          !answer      ? "no answer"
+                          : answer->ok ? ToText(heard.addresses)
+                                       : answer->body));
+  // A power cut may have taken what was answered to its DEL.
+  const bool may_be_back = lost_.contains(heard.attachment) || lost_static_.contains(heard.attachment);
+  if (verb == "CHECK" && may_be_back) return heard;
+  for (const auto& checker : checkers_) checker->Ended(heard);
+  CheckRoom(heard);
+  return heard;
+}
+
+Addresses Kubelet::RequestedBy(const Interface& interface) const {
+  const auto found = valid_.find(interface.container);
+  const bool may_request = found != valid_.end() && interface.network == options_.networks.data();
+  return may_request ? found->second.requested : Addresses();
+}
+
+void Kubelet::CheckRoom(const Heard& heard) {
+  if (heard.verb != "ADD" || heard.error.empty()) return;
+  if (json::parse(heard.error)["code"] != CniCode(ErrorCode::kExhausted)) {
+    // The node may have tried to claim the block that is refused.
+    if (heard.error.contains(kRefusal) && !heard.error.contains("create ipblock")) ++refused_;
+    return;
+  }
+  ++exhausted_;
+  if (!is_burst_ || !has_own_blocks()) return;
+  story_.Break("room", "the scheduler placed a pod, and there is no address for it: " + heard.error);
+}
+
+}  // namespace berth::sim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The API server refuses each write of one block, for as long as somebody's admission webhook is wrong.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <thread>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "crds/names.h"
+#include "sim/scheduler.h"
+#include "sim/world.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+void World::RefuseBlock() {
+  // A pool is not gone before its blocks are, and a restored backup has to be written over.
+  if (was_refused_ || may_replace_pool_ || has_backups_) return;
+  const auto blocks = store_.Objects(std::string(crds::kBlocksPath));
+  if (blocks.empty()) return;
+  was_refused_ = true;
+  const json& block = blocks[Below(blocks.size())];
+  refused_block_ = block["metadata"]["name"];
+  Spawn(outside_, [this, block, time = Below(2) == 0 ? Nanos(1h) : Nanos(milliseconds(Below(600'000)))] {
+    RefuseBlockFor(block, time);
+    refused_block_.clear();
+  });
+}
+
+void World::RefuseBlockFor(const json& block, Nanos time) {
+  constexpr std::array kStatuses{403, 422};
+  // Nothing is to go wrong any more by then (World::Main).
+  constexpr Nanos kApart = 50min;
+  constexpr Nanos kMoreEvery = 5min;
+  const int status = kStatuses.at(Below(kStatuses.size()));
+  story_.Tell(fmt::format("writes of {} are refused with {} for {} s", refused_block_, status, time / 1s));
+  network_.RefuseWritesOf(refused_block_, status);
+  const Nanos end = Now() + time;
+  bool was_checked = false;
+  while (Now() < end) {
+    std::this_thread::sleep_for(std::min(kMoreEvery, end - Now()));
+    if (Now() < end) StartMore(*machines_[Below(machines_.size())], 0s);
+    if (Now() < kApart || was_checked) continue;
+    was_checked = true;
+    CheckApart(block);
+  }
+  story_.Tell("writes of " + refused_block_ + " are accepted again");
+  network_.RefuseWritesOf({}, 0);
+}
+
+void World::CheckApart(const json& refused) {
+  constexpr int kContainers = 6;
+  constexpr Nanos kMost = 5min;
+  // Each node may take addresses of a Shared block.
+  if (!refused["spec"].contains("node")) return;
+  for (const auto& machine : machines_) {
+    if (machine->node.name() == refused["spec"]["node"]) continue;
+    const std::uint64_t refused_before = machine->kubelet.refused();
+    machine->kubelet.NeverHang();
+    const auto are_through = std::make_shared<bool>(false);
+    ++machine->churning;
+    Spawn(machine->kubelet.process(), [&machine = *machine, are_through] {
+      machine.kubelet.Churn(machine.node.called() + "apart", kContainers);
+      --machine.churning;
+      *are_through = true;
+    });
+    const Nanos end = Now() + kMost;
+    while (!*are_through && Now() < end) std::this_thread::sleep_for(1s);
+    if (!*are_through || machine->kubelet.refused() > refused_before) {
+      story_.Break("apart", machine->node.name() + " does not go on while another node's block is refused");
+    }
+  }
+}
+
+}  // namespace berth::sim
