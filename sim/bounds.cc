@@ -32,7 +32,7 @@ constexpr Nanos kUntilForgotten = 12min;
 constexpr std::size_t kFilesMax = 28;
 constexpr std::size_t kAgentBytesMax = std::size_t{600} << 10U;
 // Of each block that the agent knows besides: who requests addresses claims many.
-constexpr std::size_t kBlockBytesMax = std::size_t{8} << 10U;
+constexpr std::size_t kBlockBytesMax = std::size_t{16} << 10U;
 
 }  // namespace
 
@@ -112,7 +112,8 @@ void Bounds::CheckGrowth() {
     machine->kubelet.DelUnknown();
     const std::size_t files = CountFiles(machine->folder);
     const std::size_t bytes = machine->node.bytes();
-    const std::size_t bytes_max = kAgentBytesMax + kBlockBytesMax * machine->node.KnownBlocks().size();
+    const std::size_t blocks = machine->node.has_agents() ? machine->node.KnownBlocks().size() : 0;
+    const std::size_t bytes_max = kAgentBytesMax + kBlockBytesMax * blocks;
     if (files <= kFilesMax && bytes <= bytes_max) continue;
     const std::string& name = machine->node.name();
     story_.Break("growth", fmt::format("{}: {} files, {} bytes of its agent, and nothing is held", name, files, bytes));

@@ -58,7 +58,7 @@ void World::CheckApart(const json& refused) {
   // Each node may take addresses of a Shared block.
   if (!refused["spec"].contains("node")) return;
   for (const auto& machine : machines_) {
-    if (machine->node.name() == refused["spec"]["node"]) continue;
+    if (machine->node.name() == refused["spec"].value("node", "")) continue;
     const std::uint64_t refused_before = machine->kubelet.refused();
     machine->kubelet.NeverHang();
     const auto are_through = std::make_shared<bool>(false);
