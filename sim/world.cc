@@ -49,13 +49,13 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 std::set<std::string> Extent::AllFaults() {
-  return {"away",           "refused",   "lost",      "late",    "lag",      "kill",          "overlap",
-          "reboot",         "restart",   "give-back", "gc",      "calendar", "shared",        "cut-off",
-          "no-del",         "mirror",    "vanish",    "edit",    "delete",   "allocation",    "odd-uid",
-          "sandbox",        "meanwhile", "pause",     "restore", "compact",  "deaf",          "direct",
-          "denied",         "mute",      "check",     "second",  "pools",    "power",         "replaced",
-          "suspend",        "scheduler", "kubelet",   "number",  "clocks",   "pool-replaced", "slow-end",
-          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors", "refused-block"};
+  return {"away",           "refused",   "lost",       "late",        "lag",      "kill",          "overlap",
+          "reboot",         "restart",   "give-back",  "gc",          "calendar", "shared",        "cut-off",
+          "no-del",         "mirror",    "vanish",     "edit",        "delete",   "allocation",    "odd-uid",
+          "sandbox",        "meanwhile", "pause",      "restore",     "compact",  "deaf",          "direct",
+          "denied",         "mute",      "check",      "second",      "pools",    "power",         "replaced",
+          "suspend",        "scheduler", "kubelet",    "number",      "clocks",   "pool-replaced", "slow-end",
+          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -239,8 +239,8 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
 }
 
 bool World::IsChurning() const {
-  return !pools_.AreOn() || !refused_block_.empty() || !cluster_.AreAllInService() || replacing_pool_ > 0 || working_ > 0 || delivering_ > 0 ||
-         std::ranges::any_of(machines_, [](const auto& machine) {
+  return !pools_.AreOn() || !refused_block_.empty() || !cluster_.AreAllInService() || replacing_pool_ > 0 ||
+         working_ > 0 || delivering_ > 0 || std::ranges::any_of(machines_, [](const auto& machine) {
            return machine->churning > 0 || machine->is_left_alone() || machine->has_double ||
                   machine->kubelet.IsEnding();
          });
