@@ -3,11 +3,13 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "e2e/contract/client.h"
 #include "e2e/crds/object_cases.h"
 #include "k8sclient/testing/model_api.h"
+#include "k8sclient/testing/model_policy.h"
 
 namespace berth::e2e {
 namespace {
@@ -37,10 +39,49 @@ TEST_P(ModelObjects, AreTakenOrRefused) {
   EXPECT_EQ(said.ok(), c.accepted) << said.body;
 }
 
+// As the real one's, but that an agent of any account and a kubelet are the node of their credentials.
+std::string WriterOf(const std::string& as) {
+  const std::string who = as.substr(0, as.find(' '));
+  if (who == "pod" || who == "node" || who == "renamed" || who == "kubelet") return "node" + as.substr(who.size());
+  return who == "impostor" ? "unbound" : who;
+}
+
+class ModelPolicy : public ::testing::TestWithParam<ObjectCase> {};
+
+TEST_P(ModelPolicy, ConfinesEverybodyToWhatIsTheirs) {
+  k8sclient::testing::ModelApi api;
+  ContractClient client(api, "");
+  for (const json& object : LoadObjects("e2e/crds/objects/policy-base.yaml")) client.Created(object);
+  const ObjectCase& c = GetParam();
+  api.OnAdmission([&](const std::string& collection, const json& before, const json& after) {
+    return collection == crds::kBlocksPath
+               ? k8sclient::testing::RefusalByPolicy(k8sclient::testing::WriterOf(WriterOf(c.as)), before, after)
+               : std::nullopt;
+  });
+  const std::string path = "/apis/ipam.berth.dev/v1alpha1/" + (c.patch.empty() ? c.remove : c.patch);
+  const Said said = !c.remove.empty()  ? client.Delete(path)
+                    : !c.patch.empty() ? client.Patch(path, c.document)
+                                       : client.Create(c.document);
+  EXPECT_EQ(said.ok(), c.accepted) << said.body;
+  for (const std::string& text : c.refused) EXPECT_THAT(said.body.value("message", ""), ::testing::HasSubstr(text));
+}
+
+// The policies of other kinds are not modelled, and that `spec` stays as it is the CRD says.
+std::vector<ObjectCase> CasesOfBlocks() {
+  std::vector<ObjectCase> cases = LoadCases("e2e/crds/objects/policy.yaml");
+  std::erase_if(cases, [](const ObjectCase& c) {
+    const std::string target = c.patch.empty() ? c.remove : c.patch;
+    if (c.document.is_object() && !c.patch.empty() && c.document.contains("spec")) return true;
+    return target.empty() ? c.document.value("kind", "") != "IPBlock" : !target.starts_with("ipblocks/");
+  });
+  return cases;
+}
+
 std::string CaseName(const ::testing::TestParamInfo<ObjectCase>& c) { return c.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Pool, ModelObjects, ::testing::ValuesIn(CasesFor("ippool.yaml")), CaseName);
 INSTANTIATE_TEST_SUITE_P(Block, ModelObjects, ::testing::ValuesIn(CasesFor("ipblock.yaml")), CaseName);
+INSTANTIATE_TEST_SUITE_P(Blocks, ModelPolicy, ::testing::ValuesIn(CasesOfBlocks()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Others, ModelObjects, ::testing::ValuesIn(CasesFor("others.yaml")), CaseName);
 
 }  // namespace

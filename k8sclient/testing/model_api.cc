@@ -248,6 +248,16 @@ std::expected<json, Refused> ModelApi::Parsed(const Request& request) const {
   return body;
 }
 
+std::optional<Refused> ModelApi::Admit(const Target& target, const json& before, const json& after) const {
+  if (!admission_) return std::nullopt;
+  const auto why = admission_(target.collection, before, after);
+  if (!why) return std::nullopt;
+  return Refused{
+      .status = 422,
+      .reason = "Invalid",
+      .message = "ValidatingAdmissionPolicy 'berth-blocks' with binding 'berth-blocks' denied request: " + *why};
+}
+
 ModelApi::Answer ModelApi::Create(const Request& request, const Target& target) {
   auto object = Parsed(request);
   if (!object) return std::unexpected(object.error());
@@ -269,6 +279,7 @@ ModelApi::Answer ModelApi::Create(const Request& request, const Target& target) 
   if (collections_[target.collection].contains(KeyOf(*object))) {
     return std::unexpected(Refused{.status = 409, .reason = "AlreadyExists", .message = "already exists"});
   }
+  if (const auto why = Admit(target, nullptr, *object)) return std::unexpected(*why);
   metadata["uid"] = "uid-" + std::to_string(++uids_);
   metadata["creationTimestamp"] = Now();
   metadata.erase("deletionTimestamp");
@@ -300,6 +311,7 @@ ModelApi::Answer ModelApi::Patch(const Request& request, const Target& target) {
     return Ok(AcceptedForm(request, changed));
   }
   if (auto why = schema.Violation(changed, before)) return std::unexpected(*std::move(why));
+  if (const auto why = Admit(target, before, changed)) return std::unexpected(*why);
   if (schema.is_known() && IsSpecChanged(before, changed, schema.has_status())) RaiseGeneration(changed);
   const bool is_gone = IsGoing(changed) && Finalizers(changed).empty();
   return Ok(AcceptedForm(request, Store(target.collection, std::move(changed), is_gone)));
@@ -338,6 +350,7 @@ ModelApi::Answer ModelApi::Delete(const Request& request, const Target& target) 
   for (const auto& [key, value] : preconditions.items()) {
     if (object["metadata"][key] != value) return std::unexpected(Conflict("precondition failed: " + key));
   }
+  if (const auto why = Admit(target, object, nullptr)) return std::unexpected(*why);
   if (Finalizers(object).empty()) {
     const json details = {
         {"name", target.name}, {"group", target.group}, {"kind", target.plural}, {"uid", object["metadata"]["uid"]}};

@@ -80,6 +80,11 @@ class ModelApi final : public Api {
   using Stored =
       std::function<void(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
   void OnStore(Stored stored) { stored_ = std::move(stored); }
+  // Asked before an object is stored, or is marked as deleted, under the model's lock: why a policy refuses that (422).
+  // before is null if the object is new, after if it is to be deleted.
+  using Admission = std::function<std::optional<std::string>(
+      const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
+  void OnAdmission(Admission admission) { admission_ = std::move(admission); }
   // Called, under the model's lock, for each patch that does not change its object.
   void OnUnchanged(std::function<void(const Request& request)> unchanged) { unchanged_ = std::move(unchanged); }
   // Called, under the model's lock, for each Restore. now: the state after it.
@@ -109,6 +114,9 @@ class ModelApi final : public Api {
   Answer Bind(const Request& request, const Target& target);
   [[nodiscard]] Answer Read(const Request& request, const Target& target) const;
   [[nodiscard]] Answer List(const Request& request, const Target& target) const;
+  // Why a policy refuses the write.
+  [[nodiscard]] std::optional<Refused> Admit(const Target& target, const nlohmann::json& before,
+                                             const nlohmann::json& after) const;
   // The request's body, without the fields of DropField.
   [[nodiscard]] std::expected<nlohmann::json, Refused> Parsed(const Request& request) const;
   // The key of the object of this name. If the collection is of all namespaces, finds the object in any namespace.
@@ -140,6 +148,7 @@ class ModelApi final : public Api {
   std::uint64_t restores_ = 0;
   Faults faults_;
   Stored stored_;
+  Admission admission_;
   std::function<void(const Request&)> unchanged_;
   std::function<void(const Backup&)> restored_;
 };
