@@ -26,26 +26,17 @@
 #include "base/version.h"
 #include "http/http_probe.h"
 #include "k8sclient/client_config.h"
-#include "k8sclient/clock.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
-#include "k8sclient/leader_election.h"
-#include "k8sclient/server_clock.h"
-#include "k8sclient/verbs.h"
-#include "reconciler/controller.h"
 #include "reconciler/extender_server.h"
 #include "reconciler/health.h"
+#include "reconciler/lead.h"
 #include "reconciler/logging.h"
-#include "reconciler/mailbox.h"
 #include "reconciler/options.h"
 #include "reconciler/pod_requests.h"
-#include "reconciler/watch.h"
 
 namespace berth::reconciler {
 namespace {
-
-// Annotation of the Lease: the resourceVersion from which the next leader has to watch pods.
-constexpr const char* kPodsSeenAnnotation = "ipam.berth.dev/pods-seen";
 
 // Host name and a random UUID, so that each start has another identity.
 std::string Identity() {
@@ -72,64 +63,6 @@ Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
   return k8sclient::HttpApi::Make(*std::move(config),
                                   {.user_agent = std::string("berth-controller/") + kVersion,
                                    .log = [](const std::string& line) { spdlog::warn("{}", line); }});
-}
-
-// Versions of pods: the one that the previous leader left in the Lease (empty: none), and the one for the next leader
-// (0: none).
-struct HandOver {
-  std::string found;
-  std::atomic<std::uint64_t> reached = 0;
-};
-
-// The objects that exist before this process leads.
-struct ProcessObjects {
-  Mailbox mailbox;
-  Metrics metrics;
-  HandOver hand_over;
-  std::unique_ptr<ExtenderServer> extender;  // nullptr: no extender
-};
-
-// Lists, watches and decides until stop is requested.
-void Lead(k8sclient::Api& server, ProcessObjects& objects, const Settings& settings, const std::stop_token& stop) {
-  HandOver& hand_over = objects.hand_over;
-  k8sclient::ServerClock clock(k8sclient::RealClock());
-  k8sclient::DatedApi api(server, clock);
-  spdlog::info("leading pods_since={}", hand_over.found);
-  objects.metrics.SetLeading(true);
-  Controller controller(api, clock, objects.mailbox, objects.metrics, settings);
-  controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
-  std::array<std::jthread, 2> extender_threads;
-  if (objects.extender != nullptr) {
-    controller.on_extender_snapshot = [&objects](extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
-      objects.extender->Publish(std::move(snapshot), world, read_at);
-    };
-    extender_threads = objects.extender->Lead(api, stop);
-  }
-  Watches watches(api, clock, objects.mailbox, objects.metrics);
-  watches.AddHolders(hand_over.found);
-  if (settings.keeps_allocations) watches.AddAllocations();
-  watches.Start();
-  controller.Run(stop);
-}
-
-Expected<void> Elect(const Options& options, k8sclient::Api& api, HandOver& hand_over, const std::stop_token& stop,
-                     const std::function<void(std::stop_token)>& lead) {
-  const std::string path =
-      k8sclient::Path({"apis", "coordination.k8s.io", "v1", "namespaces", options.lease_namespace, "leases"});
-  const std::string identity = Identity();
-  k8sclient::LeaderElector elector(
-      api,
-      k8sclient::RealClock(),
-      {.path = path, .name = options.lease_name, .identity = identity, .note_key = kPodsSeenAnnotation});
-  elector.on_failure = [](const Error& error) {
-    spdlog::warn("request about the Lease failed err={}", Quoted(error.message));
-  };
-  elector.note = [&hand_over] { return hand_over.reached == 0 ? std::string() : std::to_string(hand_over.reached); };
-  spdlog::info("waiting for the lease lease={}/{} identity={}", options.lease_namespace, options.lease_name, identity);
-  return elector.Run(stop, [&](const std::stop_token& leading) {
-    hand_over.found = elector.found_note();
-    lead(leading);
-  });
 }
 
 // Requests stop on the first SIGTERM or SIGINT. Requires: both signals are blocked in every thread.
@@ -201,7 +134,13 @@ int Run(const Options& options) {
   };
   if (!options.elects_leader) {
     lead(source.get_token());
-  } else if (auto elected = Elect(options, **api, objects.hand_over, source.get_token(), lead); !elected) {
+  } else if (auto elected = Elect(
+                 {.lease_namespace = options.lease_namespace, .lease_name = options.lease_name, .identity = Identity()},
+                 **api,
+                 objects.hand_over,
+                 source.get_token(),
+                 lead);
+             !elected) {
     return Fail("lost the lease", elected.error());
   }
   spdlog::info("ended");
