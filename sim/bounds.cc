@@ -18,6 +18,8 @@ namespace {
 
 // Of one program that has nothing to do, a minute: looks at its pools and blocks, and nothing that grows with them.
 constexpr std::uint64_t kQuietRequestsMax = 30;
+// A controller that elects renews the Lease each 2 s, or looks at it.
+constexpr std::uint64_t kQuietRenewalsMax = 31;
 // In a minute of any weather, and for each call: three times of what was seen in the worst.
 constexpr std::uint64_t kStormRequests = 300;
 constexpr std::uint64_t kStormRequestsOfCall = 4;
@@ -54,7 +56,7 @@ void Bounds::WatchForStorms() {
     const std::uint64_t calls_before = calls();
     const std::size_t started_before = starts();
     const std::uint64_t of_controllers_before = controllers_.requests();
-    const bool are_rivals = controllers_.count() > 1;
+    const bool are_rivals = controllers_.count() > 1 && !controllers_.has_elections();
     const auto machines = [this] {
       std::vector<const void*> all;
       for (const auto& machine : machines_) all.push_back(machine.get());
@@ -83,7 +85,8 @@ void Bounds::CheckQuiet(Nanos cooldown) {
   const std::uint64_t before = network_.requests();
   std::this_thread::sleep_for(60s);
   const std::uint64_t sent = network_.requests() - before;
-  if (sent > kQuietRequestsMax * programs())
+  const std::uint64_t renewals = controllers_.has_elections() ? kQuietRenewalsMax * controllers_.count() : 0;
+  if (sent > kQuietRequestsMax * programs() + renewals)
     story_.Break("quiet", fmt::format("{} idle nodes sent {} requests in a minute", machines_.size(), sent));
 }
 

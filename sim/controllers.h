@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controllers: berth-controller as processes, of which several may lead at a time: who leads does not matter for
-// safety, so the simulator elects nobody; in the calm one leads.
+// Controllers: berth-controller as processes. Either all of them lead at a time, since who leads does not matter for
+// safety, and in the calm one leads; or they elect a leader, as in a cluster.
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "sim/network.h"
 #include "sim/scheduler.h"
@@ -16,31 +19,60 @@ namespace berth::sim {
 class Controllers {
  public:
   // Both must outlive this.
-  Controllers(Network& network, Story& story) : link_(network), story_(story) {}
+  Controllers(Network& network, Story& story) : network_(network), story_(story) {}
 
+  // From now on they elect a leader, and one that ends by itself is started again. Before the first start.
+  void BeginElections();
+  [[nodiscard]] bool has_elections() const { return has_elections_; }
   // `clock_error`: what the wall clock of its machine shows more than the right one.
   void Start(Nanos clock_error);
   // Kills any controller, as kill -9 does, and starts another one on another machine.
   void ReplaceOne(Nanos clock_error);
   // Somebody sets the clock of any.
   void SetClock(Nanos error);
-  // As the election sees to within seconds. Two that lead write over what the other reports, for as long as they have
-  // not seen the same for the same time.
+  // If they do not elect: as the election sees to within seconds. Two that lead write over what the other reports, for
+  // as long as they have not seen the same for the same time.
   void LeaveOne();
-  [[nodiscard]] std::uint64_t requests() const { return link_.requests(); }
+
+  // With elections. Any of them: it is told to end, and another one starts; its threads stop for so long, and go on; it
+  // reaches no API server, or hears of none, for so long.
+  void EndOne(Nanos clock_error);
+  void FreezeOne(Nanos time);
+  void CutOff(Link::State state, Nanos time);
+  // None is frozen or cut off.
+  [[nodiscard]] bool AreWell() const { return troubled_ == 0; }
+  // The API server stored an object; null: it is gone. Rule `one-leader`: who leads by the Lease writes, and nobody
+  // else.
+  void Stored(const std::string& collection, const nlohmann::json& after);
+  // Rule `leads`: there is a leader, and when it is killed or ends, there is another. Requires: nothing goes wrong.
+  void CheckSuccession();
+
+  // By all that were ever started.
+  [[nodiscard]] std::uint64_t requests() const;
   [[nodiscard]] std::size_t count() const { return running_.size(); }
   // Number of controllers that were started so far.
-  [[nodiscard]] std::uint64_t starts() const { return started_; }
+  [[nodiscard]] std::uint64_t starts() const { return all_.size(); }
 
  private:
-  Link link_;
+  struct Controller;
+  void Run(Controller& one);
+  [[nodiscard]] Controller* Any() const;
+  void Kill(Controller& one);
+  void CheckLeads(const Controller& one);
+  // Starts again what has ended.
+  void Supervise();
+  [[nodiscard]] Controller* Leader() const;
+  // Returns when there is a leader, for as long as a rule allows.
+  void AwaitLeader(Nanos most, const std::string& why);
+
+  Network& network_;
   Story& story_;
-  struct Running {
-    ProcessPointer process;
-    std::shared_ptr<Nanos> clock_error;
-  };
-  std::vector<Running> running_;
-  std::uint64_t started_ = 0;
+  std::vector<std::shared_ptr<Controller>> all_;  // never destroyed: nobody cleans up after a killed process
+  std::vector<Controller*> running_;
+  bool has_elections_ = false;
+  int troubled_ = 0;
+  std::string holder_;   // by the Lease
+  Nanos held_since_{0};  // by that holder
 };
 
 }  // namespace berth::sim

@@ -52,7 +52,11 @@ void DirectCalls::Serve(Running& running, const std::string& body) {
   const auto config = cni::ParseConfig(config_json.dump(), environment->verb);
   auto state = node::Folder::Open(options_.folder + "/state");
   auto directory = node::NodeDirectory::Open(options_.folder + "/run", options_.node, "https://model");
-  if (!environment || !config || !state || !directory) return story_.Break("starts", "a call of berth-direct");
+  if (!environment || !state || !directory) return story_.Break("starts", "a call of berth-direct");
+  if (!config) {
+    running.answer = {.ok = false, .body = cni::ErrorJson(config.error(), cni::kNewestVersion)};
+    return;
+  }
   // The API outlives every process.
   cni_plugin::DirectCall call(*environment,
                               *config,

@@ -83,6 +83,8 @@ class Kubelet {
   void EndAllPods(bool by_force, bool forgets);
   // One of the containers that stayed ends, and its pod gets another.
   void RenewSandbox();
+  // A pod of a tenant whose network configuration is odd. Its container ends, whether it got an address or not.
+  void RunTenant(const std::string& name);
   // A static pod, if there are any.
   void StartStatic(const std::string& name);
   // A DEL of a container that never was.
@@ -225,8 +227,9 @@ class Kubelet {
   void CheckRoom(const Heard& heard);
   // What a GC of that network is told.
   [[nodiscard]] nlohmann::json ValidIn(const PodNetwork& network) const;
+  // `odd`: a merge patch of what the runtime sends.
   Heard Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
-             const std::string& previous_result = {});
+             const std::string& previous_result = {}, const nlohmann::json& odd = nullptr);
 
   Node& node_;
   Story& story_;

@@ -67,7 +67,7 @@ json Kubelet::ValidIn(const PodNetwork& network) const {
 }
 
 Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
-                    const std::string& previous_result) {
+                    const std::string& previous_result, const json& odd) {
   ++calls_;
   const auto& [container, network] = interface;
   json config = {{"cniVersion", "1.1.0"},
@@ -86,6 +86,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
                {"args", arguments},
                {"startedBootNanos", node::BootTimeNow()},
                {"config", config}};
+  if (!odd.is_null()) body.merge_patch(odd);
   if (lie_) lie_(body);
   const std::string what = fmt::format("{} {} {}", verb, container, network->interface);
   story_.Tell(what);

@@ -81,10 +81,12 @@ struct Mutex {
     lock_.__data.__lock = 1;
     lock_.__data.__count = 1;
     lock_.__data.__list.__prev = reinterpret_cast<__pthread_internal_list*>(Self());
+    CountLocks(Self(), 1);
   }
   void TakeAgain() { ++lock_.__data.__count; }
   [[nodiscard]] bool Release() {
     if (--lock_.__data.__count > 0) return false;
+    CountLocks(owner(), -1);
     lock_.__data.__lock = 0;
     lock_.__data.__list.__prev = nullptr;
     return true;

@@ -18,7 +18,7 @@ struct Machine {
   Machine(Node::Options options, Network& network, Story& story, const Kubelet::Checkers& checkers,
           Kubelet::Options of_kubelet)
       : folder(options.folder),
-        link(network),
+        link(network, "node " + options.name),
         node(std::move(options), link, story),
         kubelet(node, story, checkers, std::move(of_kubelet)) {}
   // Nobody but its own actors does anything to it.
@@ -28,9 +28,10 @@ struct Machine {
   Node node;
   Kubelet kubelet;
   int churning = 0;
-  bool is_gone = false;     // from the cluster
-  bool is_cut_off = false;  // its agents, now or soon
-  bool has_double = false;  // another machine of that name runs, or what it sent is under way
+  bool is_gone = false;      // from the cluster
+  bool is_cut_off = false;   // its agents, now or soon
+  bool is_starting = false;  // its agents, while some of their requests fail
+  bool has_double = false;   // another machine of that name runs, or what it sent is under way
 };
 
 using Machines = std::vector<std::unique_ptr<Machine>>;

@@ -33,6 +33,9 @@ constexpr Nanos kUnsynced = 11s;
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kAllBlocks(crds::kBlocksPath);
 
+// Of a controller: it may be longer than the Lease holds.
+Nanos AnyLongPause() { return milliseconds(Below(Below(2) == 0 ? 12'000 : 60'000)); }
+
 bool IsEmpty(const json& block) {
   return block.value("allocations", json::object()).empty() && block.value("standby", json::array()).empty();
 }
@@ -82,6 +85,10 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"edit", 12, [](World& world, Machine& machine) { world.EditByHand(machine); }},
       Moment{"edit", 3, [](World& world, Machine& machine) { world.EditWithoutAgent(machine); }, true},
       Moment{"kill", 12, [](World& world, Machine&) { world.controllers_.ReplaceOne(world.AnyClockError()); }, true},
+      Moment{"election", 4, [](World& world, Machine&) { world.controllers_.EndOne(world.AnyClockError()); }, true},
+      Moment{"election", 4, [](World& world, Machine&) { world.controllers_.FreezeOne(AnyLongPause()); }, true},
+      Moment{"election", 4, [](World& world, Machine&) { world.CutOffController(); }, true},
+      Moment{"tenant", 12, [](World& world, Machine& machine) { world.StartTenant(machine); }},
       Moment{"cut-off", 12, [](World& world, Machine& machine) { world.CutOff(machine); }, true},
       Moment{"deaf", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kCut); }},
       Moment{"mute", 12, [](World& world, Machine& machine) { world.Deafen(machine, Link::State::kUnheard); }},
@@ -164,28 +171,9 @@ void World::Compact() {
   for (const auto& server : servers_) server->Compact();
 }
 
-void World::ReplaceAgent(Machine& machine, bool overlaps) {
-  if (agents_left_ == 0) return;
-  --agents_left_;
-  ++kills_;
-  if (overlaps) return machine.node.StartAgent();
-  machine.node.KillAgent();
-  std::this_thread::sleep_for(milliseconds(Below(2) == 0 ? 0 : Below(500)));
-  machine.node.StartAgent();
-}
-
-bool World::ReplaceMeanwhile(Machine& machine, std::uint64_t one_in) {
-  const bool may_be = meanwhiles_left_ > 0 && !is_editing_ && !machine.is_left_alone() && !machine.node.is_off();
-  if (!may_be || Below(one_in) != 0) return false;
-  --meanwhiles_left_;
-  ++kills_;
-  Spawn(outside_, [this, &machine, overlaps = May("overlap") && Below(2) == 0] {
-    std::this_thread::sleep_for(std::chrono::microseconds(Below(Below(4) == 0 ? 100'000 : 1'000)));
-    if (machine.node.is_off() || is_editing_) return;
-    if (!overlaps) machine.node.KillAgent();
-    machine.node.StartAgent();
-  });
-  return true;
+void World::CutOffController() {
+  const bool is_mute = May("mute") && Below(2) == 0;
+  controllers_.CutOff(is_mute ? Link::State::kUnheard : Link::State::kCut, AnyLongPause());
 }
 
 void World::CutOff(Machine& machine) {

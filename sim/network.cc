@@ -66,7 +66,8 @@ k8sclient::Response Deny(const Denial& denial) {
 
 struct Network::Exchange {
   Request request;
-  std::string who;         // sent it
+  std::string who;         // the process that sent it
+  std::string user;        // whose credentials it has
   std::uint64_t cuts = 0;  // when it was sent
   std::mutex mutex;
   std::condition_variable answered;
@@ -137,7 +138,15 @@ Network::Answer Network::Execute(const Exchange& exchange) {
     request.body.clear();
   }
   if (lies_.rewrites) lies_.rewrites(request);
-  return server.Call(request, {});
+  senders_[IdOf(Self())] = exchange.user;
+  Answer answer = server.Call(request, {});
+  senders_.erase(IdOf(Self()));
+  return answer;
+}
+
+std::string Network::Sender() const {
+  const auto found = InFiber() ? senders_.find(IdOf(Self())) : senders_.end();
+  return found == senders_.end() ? std::string() : found->second;
 }
 
 void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow) {
@@ -170,13 +179,15 @@ void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool 
   }
 }
 
-Network::Answer Network::Call(const Request& request, const k8sclient::CallOptions& options) {
+Network::Answer Network::CallAs(const std::string& user, const Request& request,
+                                const k8sclient::CallOptions& options) {
   requests_ += IsNextPage(request) ? 0 : 1;
   const Fate fate = Choose();
   if (fate != Fate::kAnswered) ++faults_;
   const auto exchange = std::make_shared<Exchange>();
   exchange->request = request;
   exchange->who = CurrentProcess()->name;
+  exchange->user = user;
   exchange->cuts = cuts_;
   const bool is_slow = std::exchange(is_next_slow_, false);
   Spawn(wire_, [this, exchange, fate, is_slow] { Travel(exchange, fate, is_slow); });
@@ -234,7 +245,7 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
     std::this_thread::sleep_for(std::min<Nanos>(options.deadline - now, std::chrono::seconds(Below(10))));
     return Fail(is_write ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout, "time was over");
   }
-  if (is_write && on_write_ && on_write_(request.method)) network_.SlowNext();
+  if (is_write && on_write_ && on_write_(request)) network_.SlowNext();
   requests_ += IsNextPage(request) ? 0 : 1;
   auto answer = Send(request, options);
   if (!AwaitHearing(options.deadline, options.stop)) {
@@ -249,7 +260,7 @@ Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions&
 }
 
 Network::Answer Link::Send(const Request& request, const k8sclient::CallOptions& options) {
-  if (!IsTroubled(request)) return network_.Call(request, options);
+  if (!IsTroubled(request)) return network_.CallAs(user_, request, options);
   const bool fails = Below(1000) < trouble_.failed;
   const bool is_answer_late = Below(2) == 0;
   const auto late = Nanos(Below(static_cast<std::uint64_t>(trouble_.late.count()) + 1));
@@ -258,11 +269,13 @@ Network::Answer Link::Send(const Request& request, const k8sclient::CallOptions&
     std::this_thread::sleep_for(std::min(late, left));
     return late < left;
   };
-  const auto over = [] { return Fail(ErrorCode::kTimeout, "time was over"); };
+  const auto over = [&] {
+    return Fail(IsWrite(request.method) ? ErrorCode::kUnknownOutcome : ErrorCode::kTimeout, "time was over");
+  };
   if (!is_answer_late && !wait()) return over();
-  Network::Answer answer = Fail(ErrorCode::kUnavailable, "the API server does not answer requests about pools");
+  Network::Answer answer = Fail(ErrorCode::kUnavailable, "the API server does not answer such requests");
   if (!fails) {
-    answer = network_.Call(request, options);
+    answer = network_.CallAs(user_, request, options);
   } else if (network_.lies().changes) {
     network_.lies().changes(request, answer);
   }

@@ -84,7 +84,13 @@ class Network final : public k8sclient::Api {
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
 
-  Answer Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override;
+  Answer Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override {
+    return CallAs("", request, options);
+  }
+  // With the credentials of that user: "node <name>" or "controller"; anybody else is a person.
+  Answer CallAs(const std::string& user, const k8sclient::Request& request, const k8sclient::CallOptions& options);
+  // Whose request is being executed, in an API server's callback; empty: a person's.
+  [[nodiscard]] std::string Sender() const;
   // The next one arrives late, and is answered.
   void SlowNext() { is_next_slow_ = true; }
   Answer Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
@@ -112,6 +118,7 @@ class Network final : public k8sclient::Api {
   int refused_with_ = 0;
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;
+  std::map<std::uint64_t, std::string> senders_;  // of what is being executed, by fiber
   ProcessPointer wire_ = std::make_shared<Process>("network");
 };
 
@@ -124,23 +131,26 @@ class Link final : public k8sclient::Api {
     kCut,      // nothing arrives
     kUnheard,  // requests arrive and are executed; no answer comes, nor what a watch tells
   };
-  // Trouble with requests about pools.
+  // Trouble with one kind of request.
   struct Trouble {
-    std::string path = {};     // of all pools; empty: nothing is wrong
-    std::uint64_t failed = 0;  // of a thousand GETs so many fail
-    Nanos late{0};             // a GET or its answer takes so long, at most
+    std::string path = {};  // of all objects of a kind; empty: nothing is wrong
+    k8sclient::Method method = k8sclient::Method::kGet;
+    std::uint64_t failed = 0;  // of a thousand requests so many fail, and are not executed
+    Nanos late{0};             // a request or its answer takes so long, at most
     bool is_held = false;      // watches tell nothing
+    friend bool operator==(const Trouble&, const Trouble&) = default;
   };
-  // Must outlive this.
-  explicit Link(Network& network) : network_(network) {}
+  // Must outlive this. Its user: as Network::CallAs.
+  Link(Network& network, std::string user) : network_(network), user_(std::move(user)) {}
 
   void Set(State state) { state_ = state; }
   void Set(Trouble trouble) { trouble_ = std::move(trouble); }
+  [[nodiscard]] const Trouble& trouble() const { return trouble_; }
   // So many were sent.
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t lists() const { return lists_; }
   // Called before each write that is sent. True: it is long under way.
-  using OnWrites = std::function<bool(k8sclient::Method method)>;
+  using OnWrites = std::function<bool(const k8sclient::Request& request)>;
   void OnWrite(OnWrites on_write) { on_write_ = std::move(on_write); }
 
   Network::Answer Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override;
@@ -150,8 +160,7 @@ class Link final : public k8sclient::Api {
  private:
   [[nodiscard]] bool is_cut() const { return state_ == State::kCut; }
   [[nodiscard]] bool IsTroubled(const k8sclient::Request& request) const {
-    return !trouble_.path.empty() && request.method == k8sclient::Method::kGet &&
-           request.path.starts_with(trouble_.path);
+    return !trouble_.path.empty() && request.method == trouble_.method && request.path.starts_with(trouble_.path);
   }
   // Sends as Call does over an open link, with the trouble that is set.
   [[nodiscard]] Network::Answer Send(const k8sclient::Request& request, const k8sclient::CallOptions& options);
@@ -159,6 +168,7 @@ class Link final : public k8sclient::Api {
   [[nodiscard]] bool AwaitHearing(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) const;
 
   Network& network_;
+  const std::string user_;
   OnWrites on_write_;
   State state_ = State::kOpen;
   Trouble trouble_;

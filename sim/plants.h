@@ -30,6 +30,8 @@ struct Plant {
   bool gives_back_in_use = false;                            // the finalizer of a block goes though it is in use
   bool gives_back_blindly = false;        // a block goes although something came into it since it was looked at
   bool frees_without_allocation = false;  // an entry goes with its IPAllocation
+  bool admits_all = false;                // no policy is in force
+  bool elects = false;                    // two controllers that elect a leader
   bool has_rivals = false;                // all controllers that may be, and two pools of one subnet
   bool lists_without_end = false;         // each node with an agent
   bool renews_when_cut_off = false;       // the Lease of a node whose kubelet hears nothing
@@ -41,5 +43,7 @@ struct Plant {
 [[nodiscard]] const std::vector<Plant>& AllPlants();
 // Of these (plants_of_networks.cc).
 [[nodiscard]] std::vector<Plant> PlantsOfNetworks();
+// Of these some, for AllPlants.
+[[nodiscard]] std::vector<Plant> PlantsOfLeadersAndThieves();
 
 }  // namespace berth::sim

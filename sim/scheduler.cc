@@ -30,6 +30,7 @@ struct Fiber {
   bool is_runnable = false;
   bool is_done = false;
   bool timed_out = false;
+  int locks = 0;            // that it holds
   std::uint64_t parks = 0;  // counts them, so that an old timer does not end a later one
   std::vector<Fiber*> joiners;
   // Exceptions under way: the C++ runtime keeps them per operating-system thread.
@@ -84,6 +85,7 @@ struct State {
   Nanos now{0};
   Nanos suspended{0};
   std::vector<Fiber*> runnable;
+  std::vector<Fiber*> frozen;  // of processes that are stopped, and runnable but for that
   std::priority_queue<Timer> timers;
   // Who waits for a lock or a condition, by its address. The order is that of coming, never that of addresses.
   std::unordered_map<const void*, std::vector<Fiber*>> waiters;
@@ -250,7 +252,7 @@ void Spawn(const ProcessPointer& process, std::function<void()> body) {
 }
 
 Ended Run(Nanos limit) {
-  const State& the = The();
+  State& the = The();
   while (!the.is_stopped) {
     if (the.switches > kSwitchesMax) return Ended::kLivelock;
     if (the.now > limit) return Ended::kTimeOver;
@@ -261,12 +263,30 @@ Ended Run(Nanos limit) {
       continue;
     }
     Fiber* const fiber = PickRunnable();
-    if (!fiber->process->is_dead) Resume(*fiber);
+    if (fiber->process->is_dead) continue;
+    if (fiber->process->is_stopped && fiber->locks == 0) {
+      // It stays runnable, so nobody makes it runnable once more.
+      fiber->is_runnable = true;
+      the.frozen.push_back(fiber);
+      continue;
+    }
+    Resume(*fiber);
   }
   return Ended::kStopped;
 }
 
 void Stop() { The().is_stopped = true; }
+
+void Freeze(Process& process) { process.is_stopped = true; }
+
+void Thaw(Process& process) {
+  process.is_stopped = false;
+  State& the = The();
+  const OwnWork own;
+  for (Fiber* const fiber : std::exchange(the.frozen, {})) {
+    (fiber->process.get() == &process ? the.runnable : the.frozen).push_back(fiber);
+  }
+}
 
 void Kill(Process& process) {
   process.is_dead = true;
@@ -303,6 +323,9 @@ bool IsOwnWork() { return is_own_work; }
 bool InFiber() { return the_state != nullptr && the_state->current != nullptr; }
 Fiber* Self() { return The().current; }
 std::uint64_t IdOf(const Fiber* fiber) { return fiber->id; }
+void CountLocks(Fiber* fiber, int more) {
+  if (fiber != nullptr) fiber->locks += more;
+}
 bool IsDead(const Fiber* fiber) { return fiber->process->is_dead || fiber->is_done; }
 
 void Yield() {

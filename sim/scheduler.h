@@ -30,6 +30,7 @@ struct Process {
   explicit Process(std::string called) : name(std::move(called)) {}
   const std::string name;
   bool is_dead = false;
+  bool is_stopped = false;  // by Freeze
   // At so few of their chances its threads are stopped for some milliseconds, as by a busy machine; 0: at none.
   std::uint64_t pauses_one_in = 0;
   std::vector<int> descriptors;  // open ones, by open(2) and its like
@@ -65,6 +66,10 @@ enum class Ended : std::uint8_t {
 void Stop();
 
 void Kill(Process& process);
+// As SIGSTOP and SIGCONT: no thread of the process runs until Thaw, and all clocks go on. A thread that holds a lock
+// goes on until it has released the lock, which may be a lock of a simulated API server.
+void Freeze(Process& process);
+void Thaw(Process& process);
 
 // Of the running fiber; the scheduler's own outside of fibers.
 [[nodiscard]] const ProcessPointer& CurrentProcess();
@@ -108,6 +113,8 @@ void WakeAllAt(const void* address);
 void WakeOneAt(const void* address);
 void ForgetWaitersAt(const void* address);
 [[nodiscard]] bool IsDead(const Fiber* fiber);
+// Told by whoever simulates locks: the fiber holds so many more of them.
+void CountLocks(Fiber* fiber, int more);
 [[nodiscard]] Nanos TimeSuspended();
 // From now on each fiber remembers where it waits; slow.
 void RememberStacks();

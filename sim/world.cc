@@ -38,6 +38,8 @@ constexpr int kSteadyContainers = 8;
 // off before (docs/controller.md).
 constexpr Nanos kFreedMax = std::chrono::minutes(14);
 
+constexpr const char* kOfThief = "the thief's ";
+
 // What is planted (plants.h).
 void ListForEver(Machine& machine) {
   while (true) {
@@ -55,7 +57,7 @@ std::set<std::string> Extent::AllFaults() {
           "sandbox",        "meanwhile", "pause",      "restore",     "compact",  "deaf",          "direct",
           "denied",         "mute",      "check",      "second",      "pools",    "power",         "replaced",
           "suspend",        "scheduler", "kubelet",    "number",      "clocks",   "pool-replaced", "slow-end",
-          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block"};
+          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block", "starting", "election", "stolen", "tenant"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
@@ -98,6 +100,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
       pools_.Stored(before, after);
       for (const auto& checker : checkers_) checker->PoolStored(before, after);
     }
+    controllers_.Stored(collection, after);
     if (has_scheduler_) {
       counted_.Stored(collection, before, after);
       scheduler_.Stored(collection, before, after);
@@ -105,8 +108,10 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
     }
     if (collection == kBlocks && before.is_null()) created_[after["metadata"]["uid"]] = Now();
     if (collection == kBlocks) story_.TellBlock(before, after);
-    if (collection != kBlocks || is_unwatched_) return;
-    for (const auto& checker : checkers_) checker->Stored(before, after);
+    if (collection == kBlocks && !is_unwatched_) TellCheckers(before, after);
+  });
+  store_.OnAdmission([this](const std::string& collection, const json& before, const json& after) {
+    return Admit(collection, before, after);
   });
   store_.OnUnchanged([this](const k8sclient::Request& request) { counted_.Unchanged(request); });
   store_.OnRestore([this](const k8sclient::testing::ModelApi::Backup& now) {
@@ -210,13 +215,16 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
 }
 
 void World::StartMachine(Machine& machine) {
-  machine.link.OnWrite([this, &machine](k8sclient::Method method) {
+  machine.link.OnWrite([this, &machine](const k8sclient::Request& request) {
     // Creations are rare, and nothing fences them.
-    return ReplaceMeanwhile(machine, method == k8sclient::Method::kPost ? 4 : 32) && Below(2) == 0;
+    return ReplaceMeanwhile(machine, request.method == k8sclient::Method::kPost ? 4 : 32) && Below(2) == 0;
   });
   machine.node.OnCall([this, &machine] { ReplaceMeanwhile(machine, 64); });
+  machine.node.BeforeStart([this, &machine](const std::string& folder) {
+    if (plant_ != nullptr && plant_->before_start) plant_->before_start(folder);
+    TroubleStart(machine);
+  });
   if (plant_ != nullptr) {
-    machine.node.BeforeStart(plant_->before_start);
     machine.node.BeforeCall(plant_->before_call);
     machine.kubelet.Plant(plant_->call);
     if (plant_->lists_without_end) Spawn(std::make_shared<Process>("lister"), [&machine] { ListForEver(machine); });
@@ -239,9 +247,10 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
 }
 
 bool World::IsChurning() const {
-  return !pools_.AreOn() || !refused_block_.empty() || !cluster_.AreAllInService() || replacing_pool_ > 0 ||
-         working_ > 0 || delivering_ > 0 || std::ranges::any_of(machines_, [](const auto& machine) {
-           return machine->churning > 0 || machine->is_left_alone() || machine->has_double ||
+  return !pools_.AreOn() || !refused_block_.empty() || !cluster_.AreAllInService() || !controllers_.AreWell() ||
+         replacing_pool_ > 0 || working_ > 0 || delivering_ > 0 ||
+         std::ranges::any_of(machines_, [](const auto& machine) {
+           return machine->churning > 0 || machine->is_left_alone() || machine->has_double || machine->is_starting ||
                   machine->kubelet.IsEnding();
          });
 }
@@ -252,9 +261,15 @@ void World::Main() {
   const bool has_rivals = plant_ != nullptr && plant_->has_rivals;
   auto controllers = has_rivals ? controllers_max : Below(controllers_max + 1);
   if (plant_ != nullptr && plant_->counts) controllers = std::max<std::uint64_t>(controllers, 1);
+  const bool elects = plant_ != nullptr && plant_->elects;
+  if (!has_rivals && (elects || (May("election") && controllers > 0 && Below(2) == 0))) {
+    controllers_.BeginElections();
+    if (elects || Below(4) != 0) controllers = std::max<std::uint64_t>(controllers, 2);
+  }
   for (auto left = controllers; left > 0; --left) controllers_.Start(AnyClockError());
   ChangeWeather(/*is_calm=*/false);
-  has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0 && !(plant_ != nullptr && plant_->counts);
+  has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0 && !controllers_.has_elections() &&
+                 !(plant_ != nullptr && plant_->counts);
   const bool is_counting = plant_ != nullptr && plant_->counts;
   has_scheduler_ = May("scheduler") && controllers_.count() > 0 && !has_backups_ && (is_counting || Below(2) == 0);
   const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && (has_rivals || Below(2) == 0);
@@ -269,7 +284,7 @@ void World::Main() {
                .has_dual_stack = has_dual_stack_,
                .is_counted = has_scheduler_,
                .has_limits = May("block-limit") && !has_scheduler_ && !has_backups_,
-               .allows_requests = has_requests_,
+               .allows_requests = has_requests_ || May("tenant"),
                .is_replaced = may_replace_pool_});
   if (controllers_.count() > 0) {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
@@ -280,6 +295,7 @@ void World::Main() {
   meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;
   const auto nodes = 1 + Below(static_cast<std::uint64_t>(extent_.nodes));
   for (std::uint64_t i = 1; i <= nodes; ++i) AddMachine("n" + std::to_string(i));
+  StartThief();
   if (has_scheduler_) StartWorkload();
   while (IsChurning()) {
     if (Now() < kTroubleMax)
@@ -287,9 +303,11 @@ void World::Main() {
     else
       WaitCalmly();
   }
+  EndThief();
   ComeToRest();
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
   for (const auto& machine : machines_) machine->kubelet.CheckAll();
+  controllers_.CheckSuccession();
   controllers_.LeaveOne();
   bounds_.CheckQuiet(pools_.cooldown());
   scheduler_.Pause(false);
@@ -317,6 +335,7 @@ std::string World::Unrest() const {
 void World::ComeToRest() {
   story_.Tell("calm");
   meanwhiles_left_ = 0;
+  troubled_starts_left_ = 0;
   ChangeWeather(true);
   // A pod that gets its address while the rules are checked would break them.
   scheduler_.Pause(true);
@@ -334,11 +353,14 @@ void World::ComeToRest() {
   AwaitLost();
   auto blocks = store_.Objects(kBlocks);
   for (json& block : blocks) {
+    if (thief_ != nullptr) block = Thief::WithoutIts(block);
+    if (block.is_null()) continue;
     const json entries = block["allocations"];
     for (const auto& [offset, text] : entries.items()) {
       if (IsKept(text.get_ref<const std::string&>())) block["allocations"].erase(offset);
     }
   }
+  std::erase_if(blocks, [](const json& block) { return block.is_null(); });
   for (const auto& checker : checkers_) checker->AtRest(blocks);
 }
 
@@ -353,6 +375,10 @@ std::string World::LostAndLeft() const {
     for (const json& entry : block["allocations"]) {
       const std::string& text = entry.get_ref<const std::string&>();
       const std::string attachment(ipam::AttachmentOf(text));
+      if (thief_ != nullptr && Thief::IsIts(block, text)) {
+        if (IsLeftOfThief(block, text)) return kOfThief + text;
+        continue;
+      }
       const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
       if (attachment.empty()) continue;
       const auto may_hold = [&](const auto& machine) { return machine->kubelet.MayHold(attachment); };
@@ -389,8 +415,9 @@ void World::ReleaseByHand() {
     for (const auto& [offset, text] : block["allocations"].items()) {
       const ipam::Attachment attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
       const auto is_static = [&](const auto& machine) { return machine->kubelet.lost_static().contains(attachment); };
-      if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || (is_braked && HasLost(attachment))))
-        continue;
+      const bool is_thiefs = thief_ != nullptr && Thief::IsIts(block, text.get_ref<const std::string&>());
+      const bool is_false = is_braked && (is_thiefs || HasLost(attachment));
+      if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || is_false)) continue;
       story_.Tell("gives back what " + attachment + " had");
       FreeByHand(block["metadata"]["name"], offset, attachment);
     }
@@ -403,7 +430,10 @@ void World::AwaitLost() {
   std::string left;
   ReleaseByHand();
   while (!(left = LostAndLeft()).empty()) {
-    if (Now() > end) return story_.Break("dead-freed", "the address of a pod that is gone is still held: " + left);
+    if (Now() > end) {
+      const char* const rule = left.starts_with(kOfThief) ? "stolen" : "dead-freed";
+      return story_.Break(rule, "the address of a pod that is gone is still held: " + left);
+    }
     std::this_thread::sleep_for(5s);
     ReleaseByHand();
   }

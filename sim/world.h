@@ -23,6 +23,7 @@
 #include "sim/plants.h"
 #include "sim/pools.h"
 #include "sim/story.h"
+#include "sim/thief.h"
 #include "sim/workload.h"
 
 namespace berth::sim {
@@ -96,11 +97,17 @@ class World {
   void BeAway();
   void Compact();
   void ReplaceAgent(Machine& machine, bool overlaps);
+  // The names of its own blocks.
+  [[nodiscard]] std::vector<std::string> BlocksOf(const std::string& node) const;
+  // An agent starts. Maybe requests of one kind fail for a while, so it loads its blocks several times, and maybe it is
+  // killed before it has loaded them.
+  void TroubleStart(Machine& machine);
   // While something is under way there, once in so many times, the agent is replaced. True: so it is.
   bool ReplaceMeanwhile(Machine& machine, std::uint64_t one_in);
   void Reboot(Machine& machine);
   void LosePower(Machine& machine);
   void CutOff(Machine& machine);
+  void CutOffController();
   // Its agents hear nobody; what they hand out meanwhile nobody hears of from them, or nobody tells them that it did.
   void Deafen(Machine& machine, Link::State state);
   void Deafen(Machine& machine, Link::State state, Nanos from, Nanos until);
@@ -145,6 +152,8 @@ class World {
   // Rule `apart`. Requires: nothing else goes wrong.
   void CheckApart(const nlohmann::json& refused);
   void TroublePools(const std::vector<Machine*>& machines);
+  // A pod of a tenant comes, with an odd network configuration.
+  void StartTenant(Machine& machine);
   // Containers come and go on the machine, besides those of its callers.
   void StartMore(Machine& machine, Nanos after);
   // The node's configuration is changed after a while, and its requests about pools succeed again.
@@ -171,12 +180,24 @@ class World {
   void CheckBrake();
   void FreeByHand(const std::string& block, const std::string& offset, const std::string& attachment);
   [[nodiscard]] bool HasLost(const ipam::Attachment& attachment) const;
+  // The node's token is stolen.
+  void StartThief();
+  [[nodiscard]] bool NamesLivePod(const std::string& text) const;
+  // An entry that the thief wrote ought to be gone: no pod that lives is named, and the address does not rest.
+  [[nodiscard]] bool IsLeftOfThief(const nlohmann::json& block, const std::string& text) const;
+  // A person deletes the Node whose token was stolen.
+  void EndThief();
   // What one of two machines of a name wrote again, of a sandbox that has ended of a pod that lives: it goes with that.
   [[nodiscard]] bool IsKept(const std::string& text) const;
   // One of them; empty: none is left.
   [[nodiscard]] std::string LostAndLeft() const;
   // Of an entry that was put back.
   [[nodiscard]] bool IsPodGone(const std::string& text) const;
+  // The admission policy, in the API servers.
+  [[nodiscard]] std::optional<std::string> Admit(const std::string& collection, const nlohmann::json& before,
+                                                 const nlohmann::json& after);
+  // Checkers see a block as it is stored, but what a thief wrote.
+  void TellCheckers(const nlohmann::json& before, const nlohmann::json& after);
   // Containers come and go while nothing goes wrong.
   void CheckSteady();
   void Churn(Machine& machine, const std::string& called, int containers);
@@ -217,12 +238,15 @@ class World {
   Machines machines_;
   Machines replaced_;  // by others of the same names
   Backups backups_;
+  std::unique_ptr<Thief> thief_;  // null: there is none
   Bounds bounds_{story_, network_, machines_, controllers_};
   ProcessPointer outside_ = std::make_shared<Process>("world");
   int agents_left_ = 0;
   int meanwhiles_left_ = 0;  // in which an agent is replaced
   int vanishes_left_ = 1;
   int outages_left_ = 1;       // of a machine that is taken out of service
+  int troubled_starts_left_ = 6;
+  int tenants_left_ = 12;
   bool is_unwatched_ = false;  // by checkers
   bool is_editing_ = false;    // somebody edits by hand, and only the agent that runs knows what was there
   // Static pods are not there then: whose entry is held again stays held (docs/operations.md).
@@ -232,7 +256,7 @@ class World {
   // A pool is replaced, once at a time.
   bool may_replace_pool_ = false;
   int replacements_left_ = 3;
-  int more_ = 0;            // callers that StartMore has named
+  int more_ = 0;            // callers that StartMore has named, and tenants
   int replacing_pool_ = 0;  // persons who do it, and nodes that do not use it yet
   // Some pods request addresses. Not beside backups: pods that are unbound in one may run by now.
   bool has_scheduler_ = false;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Policies in force, somebody with a stolen token, and tenants.
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/fmt/fmt.h>
+
+#include "crds/names.h"
+#include "ipam/entry.h"
+#include "k8sclient/testing/model_policy.h"
+#include "reconciler/read_holders.h"
+#include "sim/world.h"
+
+namespace berth::sim {
+
+using nlohmann::json;
+
+std::optional<std::string> World::Admit(const std::string& collection, const json& before, const json& after) {
+  if (collection != crds::kBlocksPath) return std::nullopt;
+  const std::string sender = network_.Sender();
+  if (plant_ != nullptr && plant_->admits_all) return std::nullopt;
+  const auto why = k8sclient::testing::RefusalByPolicy(k8sclient::testing::WriterOf(sender), before, after);
+  const bool is_thief = sender == std::string("node ") + Thief::kNode;
+  if (why && !is_thief) {
+    story_.Break(
+        "policy",
+        fmt::format("a policy refuses a write of {}: {}: {} -> {}", sender, *why, before.dump(), after.dump()));
+  }
+  return why;
+}
+
+void World::TellCheckers(const json& before, const json& after) {
+  if (thief_ == nullptr) {
+    for (const auto& checker : checkers_) checker->Stored(before, after);
+    return;
+  }
+  const json was = Thief::WithoutIts(before);
+  const json is = Thief::WithoutIts(after);
+  if (was.is_null() && is.is_null()) return;
+  for (const auto& checker : checkers_) checker->Stored(was, is);
+}
+
+void World::StartThief() {
+  // Nobody needs the thief to have addresses for the scheduler's pods, or to come back with a backup.
+  if (!May("stolen") || controllers_.count() == 0 || has_scheduler_ || has_backups_ || Below(2) != 0) return;
+  thief_ = std::make_unique<Thief>(store_, network_, story_);
+  cluster_.AddNode(Thief::kNode);
+  thief_->Start();
+}
+
+bool World::NamesLivePod(const std::string& text) const {
+  const auto entry = ipam::ParseEntry(text);
+  const auto* held = std::get_if<ipam::HeldEntry>(&entry);
+  // A static pod's mirror has another UID.
+  return held != nullptr && std::ranges::any_of(store_.Objects(std::string(reconciler::kPodsPath)),
+                                                [&](const json& pod) { return pod["metadata"]["name"] == held->pod; });
+}
+
+bool World::IsLeftOfThief(const json& block, const std::string& text) const {
+  // A block stays as long as it names a pod that lives (docs/hardening.md).
+  const bool is_own = !block["spec"].value("node", "").empty();
+  const auto lives = [this](const json& one) { return NamesLivePod(one.get_ref<const std::string&>()); };
+  if (is_own ? std::ranges::any_of(block["allocations"], lives) : NamesLivePod(text)) return false;
+  return !text.starts_with("~ t=");
+}
+
+void World::EndThief() {
+  if (thief_ == nullptr) return;
+  thief_->End();
+  while (!cluster_.RemoveNode(Thief::kNode)) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+void World::StartTenant(Machine& machine) {
+  // A pod that requests no address in its spec may find none that the scheduler had counted.
+  if (has_scheduler_ || tenants_left_ == 0) return;
+  --tenants_left_;
+  ++machine.churning;
+  Spawn(machine.kubelet.process(), [&machine, name = fmt::format("{}t{}", machine.node.called(), ++more_)] {
+    machine.kubelet.RunTenant(name);
+    --machine.churning;
+  });
+}
+
+}  // namespace berth::sim
