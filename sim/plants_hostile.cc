@@ -40,11 +40,11 @@ std::function<void(const Request&, Network::Answer&)> ForgetsNotesWhenFencedTwic
   };
 }
 
-void DoesNotCompareLeases(Request& request) {
-  if (request.method != Method::kPatch || !request.path.starts_with(kControllerLeases)) return;
-  json body = json::parse(request.body);
-  body["metadata"].erase("resourceVersion");
-  request.body = body.dump();
+// Whoever renews the Lease is told that it was renewed.
+void LeaseIsNeverLost(const Request& request, Network::Answer& answer) {
+  if (request.method != Method::kPatch || !request.path.starts_with(kControllerLeases) || (answer && answer->ok()))
+    return;
+  answer = k8sclient::Response{.status = 200, .body = request.body};
 }
 
 void LeaseHoldsForEver(const Request& request, Network::Answer& answer) {
@@ -76,10 +76,10 @@ std::vector<Plant> PlantsOfLeadersAndThieves() {
        .what = "an agent that fences a block a second time forgets the notes of addresses that it has not written yet",
        .faults = {"starting", "kill", "meanwhile"},
        .lies = {.changes = ForgetsNotesWhenFencedTwice()}},
-      {.name = "lease-does-not-compare",
-       .what = "the API server accepts a patch of the controllers' Lease although somebody else has taken the Lease",
+      {.name = "lease-is-never-lost",
+       .what = "a leader takes a renewal of the Lease that failed for done",
        .faults = {"election", "kill"},
-       .lies = {.rewrites = DoesNotCompareLeases},
+       .lies = {.changes = LeaseIsNeverLost},
        .elects = true},
       {.name = "lease-never-ends",
        .what = "a controller takes the Lease of a leader that is gone for one that holds",
