@@ -47,8 +47,9 @@ void World::TellCheckers(const json& before, const json& after) {
 }
 
 void World::StartThief() {
-  // Nobody needs the thief to have addresses for the scheduler's pods, or to come back with a backup.
-  if (!May("stolen") || controllers_.count() == 0 || has_scheduler_ || has_backups_ || Below(2) != 0) return;
+  // The thief may take addresses that the scheduler has counted, come back with a backup, and keep a pool from going.
+  const bool is_in_the_way = has_scheduler_ || has_backups_ || may_replace_pool_;
+  if (!May("stolen") || controllers_.count() == 0 || is_in_the_way || Below(2) != 0) return;
   thief_ = std::make_unique<Thief>(store_, network_, story_);
   cluster_.AddNode(Thief::kNode);
   thief_->Start();
