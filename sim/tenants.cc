@@ -117,7 +117,7 @@ void Kubelet::RunTenant(const std::string& name) {
   for (const Interface& one : InterfacesOf(name)) {
     const json odd = {{"config", OddConfiguration()}, {"args", Arguments(name) + OddArguments()}};
     const Heard heard = Call("ADD", one, std::chrono::seconds(60), "", odd);
-    if (heard.address.empty()) continue;
+    if (heard.addresses.empty()) continue;
     told_.insert_or_assign(heard.attachment, Holder{.pod = pod, .interface = one, .result = heard.result});
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(Below(3'000)));

@@ -57,7 +57,8 @@ std::set<std::string> Extent::AllFaults() {
           "sandbox",        "meanwhile", "pause",      "restore",     "compact",  "deaf",          "direct",
           "denied",         "mute",      "check",      "second",      "pools",    "power",         "replaced",
           "suspend",        "scheduler", "kubelet",    "number",      "clocks",   "pool-replaced", "slow-end",
-          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block", "starting", "election", "stolen", "tenant"};
+          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block",
+          "starting",       "election",  "stolen",     "tenant"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {

@@ -244,7 +244,7 @@ class World {
   int agents_left_ = 0;
   int meanwhiles_left_ = 0;  // in which an agent is replaced
   int vanishes_left_ = 1;
-  int outages_left_ = 1;       // of a machine that is taken out of service
+  int outages_left_ = 1;  // of a machine that is taken out of service
   int troubled_starts_left_ = 6;
   int tenants_left_ = 12;
   bool is_unwatched_ = false;  // by checkers
