@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names of all faults, and the faults of one history.
+#include <cstdint>
+#include <iterator>
+#include <random>
+#include <set>
+#include <string>
+
+#include "sim/world.h"
+
+namespace berth::sim {
+
+std::set<std::string> Extent::AllFaults() {
+  return {"away",           "refused",   "lost",       "late",        "lag",      "kill",          "overlap",
+          "reboot",         "restart",   "give-back",  "gc",          "calendar", "shared",        "cut-off",
+          "no-del",         "mirror",    "vanish",     "edit",        "delete",   "allocation",    "odd-uid",
+          "sandbox",        "meanwhile", "pause",      "restore",     "compact",  "deaf",          "direct",
+          "denied",         "mute",      "check",      "second",      "pools",    "power",         "replaced",
+          "suspend",        "scheduler", "kubelet",    "number",      "clocks",   "pool-replaced", "slow-end",
+          "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block",
+          "starting",       "election",  "stolen",     "tenant"};
+}
+
+std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::set<std::string> faults = AllFaults();
+  if (random() % 2 == 0) return faults;
+  constexpr std::uint64_t kFewest = 2;
+  constexpr std::uint64_t kSpread = 10;
+  const std::uint64_t wanted = kFewest + random() % kSpread;
+  while (faults.size() > wanted) {
+    faults.erase(std::next(faults.begin(), static_cast<std::ptrdiff_t>(random() % faults.size())));
+  }
+  return faults;
+}
+
+}  // namespace berth::sim
