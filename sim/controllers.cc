@@ -75,18 +75,18 @@ void Controllers::Supervise() {
 }
 
 void Controllers::Run(Controller& one) {
-  auto* const desk = new reconciler::Desk;  // NOLINT(cppcoreguidelines-owning-memory): see all_
-  const auto lead = [&one, desk](const std::stop_token& stop) {
+  auto* const objects = new reconciler::ProcessObjects;  // NOLINT(cppcoreguidelines-owning-memory): see all_
+  const auto lead = [&one, objects](const std::stop_token& stop) {
     one.is_leading = true;
     reconciler::Lead(
-        one.link, *desk, {.reclaim = reconciler::Reclaim::kOn, .keeps_allocations = true, .counts = true}, stop);
+        one.link, *objects, {.reclaim = reconciler::Reclaim::kOn, .keeps_allocations = true, .counts = true}, stop);
     one.is_leading = false;
   };
   if (!has_elections_) return lead(std::stop_token());
   const auto elected =
       reconciler::Elect({.lease_namespace = kLeaseNamespace, .lease_name = kLeaseName, .identity = one.process->name},
                         one.link,
-                        desk->hand_over,
+                        objects->hand_over,
                         one.stop.get_token(),
                         lead);
   story_.Tell(elected ? "ends" : "lost the lease: " + elected.error().message);

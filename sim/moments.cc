@@ -115,6 +115,15 @@ std::span<const World::Moment> World::AllMoments() {
   return kMoments;
 }
 
+bool World::IsChurning() const {
+  return !pools_.AreOn() || !refused_block_.empty() || !cluster_.AreAllInService() || !controllers_.AreWell() ||
+         replacing_pool_ > 0 || working_ > 0 || delivering_ > 0 ||
+         std::ranges::any_of(machines_, [](const auto& machine) {
+           return machine->churning > 0 || machine->is_left_alone() || machine->has_double || machine->is_starting ||
+                  machine->kubelet.IsEnding();
+         });
+}
+
 bool World::AreSlow() const {
   const auto is_left_alone = [](const auto& machine) { return machine->is_left_alone(); };
   const auto is_churning = [](const auto& machine) { return machine->churning > 0; };

@@ -61,17 +61,19 @@ class NothingLiveFreed final : public Checker {
     const auto is_kept = [](const std::string& entry, const ipam::Attachment& attachment) {
       return ipam::AttachmentOf(entry) == attachment || IsMarkFor(entry, attachment);
     };
-    for (const auto& [attachment, address] : hanging_) {
-      if (!is_kept(EntryAt(before, *cidr, address), attachment)) continue;
-      const std::string now = EntryAt(after, *cidr, address);
-      if (is_kept(now, attachment)) continue;
-      story_.Break("live-freed", attachment + " hangs and has " + address + ", where there is now: \"" + now + "\"");
+    for (const auto& [attachment, addresses] : hanging_) {
+      for (const std::string& address : addresses) {
+        if (!is_kept(EntryAt(before, *cidr, address), attachment)) continue;
+        const std::string now = EntryAt(after, *cidr, address);
+        if (is_kept(now, attachment)) continue;
+        story_.Break("live-freed", attachment + " hangs and has " + address + ", where there is now: \"" + now + "\"");
+      }
     }
   }
 
   Story& story_;
   Told told_;
-  std::map<ipam::Attachment, std::string> hanging_;  // with their addresses
+  std::map<ipam::Attachment, Addresses> hanging_;
 };
 
 }  // namespace

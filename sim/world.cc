@@ -222,15 +222,6 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
   });
 }
 
-bool World::IsChurning() const {
-  return !pools_.AreOn() || !refused_block_.empty() || !cluster_.AreAllInService() || !controllers_.AreWell() ||
-         replacing_pool_ > 0 || working_ > 0 || delivering_ > 0 ||
-         std::ranges::any_of(machines_, [](const auto& machine) {
-           return machine->churning > 0 || machine->is_left_alone() || machine->has_double || machine->is_starting ||
-                  machine->kubelet.IsEnding();
-         });
-}
-
 void World::Main() {
   AddServers();
   const auto controllers_max = static_cast<std::uint64_t>(extent_.controllers);
