@@ -344,8 +344,11 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     }
     ipam::TrimStandby(changed);
     if (changed == *base) {
-      if (!change.fence) {
-        if (!base->shared()) recent_.NoteWritten(base);
+      // A block of another node needs no fence: it exists, so no creation that was sent before can land in it. The API
+      // server lets this node write no such block.
+      const bool is_foreign = base->node != seen->node;
+      if (!change.fence || is_foreign) {
+        if (!base->shared() && !is_foreign) recent_.NoteWritten(base);
         directory_.RaiseVersion(base->resource_version);
         return intent.Finish(base);
       }

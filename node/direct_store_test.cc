@@ -64,6 +64,20 @@ TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotWritten) {
   EXPECT_FALSE(Stored().value("allocations", nlohmann::json::object()).contains("3"));
 }
 
+// The policy refuses such a write, so a DEL that has to settle a creation would fail for ever.
+TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotFencedEither) {
+  const ipam::BlockView known = MakeBlock();
+  ASSERT_TRUE(api_.Change(
+      std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) { block["spec"]["node"] = "n2"; }));
+  const nlohmann::json before = Stored();
+  ipam::Block named = *known;
+  named.resource_version.clear();
+  const auto settled = store_.Edit(std::make_shared<const ipam::Block>(std::move(named)),
+                                   {.what = ipam::ReleaseAddresses{.attachments = {"a"}, .now_ms = 1}, .fence = true});
+  EXPECT_TRUE(settled.has_value()) << settled.error().message;
+  EXPECT_EQ(Stored(), before);
+}
+
 TEST_F(DirectStoreTest, ABlockThatTheControllerHasWrittenMeanwhileIs) {
   const ipam::BlockView known = MakeBlock();
   ASSERT_TRUE(api_.Change(std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) {
