@@ -38,6 +38,8 @@ constexpr std::chrono::milliseconds kAfterRelist{1000};
 constexpr std::chrono::milliseconds kLookPeriod{5'000};
 // How long the controller remembers the deletion of a pod that no entry names: such an entry may come late.
 constexpr std::chrono::minutes kVanishedKept{2};
+// By then a new leader has seen what became of pods since the version that the previous leader left.
+constexpr std::chrono::minutes kPodsOldMax{2};
 // A successor sees all pod deletions of this time before the handover. Not longer, because the API server serves
 // watches only from versions of about the last minute. If there are suspects, the version for the successor is older
 // anyway.
@@ -69,6 +71,8 @@ Now Controller::ReadClock() {
   return {.unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count(),
           .steady = clock_.Now()};
 }
+
+void Controller::BeginWithOldPods() { state_.pods_are_old_until = clock_.Now() + kPodsOldMax; }
 
 void Controller::Run(const std::stop_token& stop) {
   auto next = clock_.Now();

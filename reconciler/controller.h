@@ -42,6 +42,9 @@ class Controller {
   // every deletion of a pod that still matters (VersionForSuccessor). Called by the thread of Run. Set before Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
 
+  // The watch of pods begins at the version that the previous leader left. Call before Run.
+  void BeginWithOldPods();
+
   // If Settings::unrequested is set: called after the first decision of each pass with the addresses that nodes have
   // left, the world, and the time at which the world was read. Called by the thread of Run. Set before Run.
   std::function<void(extender::Snapshot snapshot, const World& world, SteadyTime read_at)> on_extender_snapshot =

@@ -166,8 +166,11 @@ class NumberDecider::Pass {
     // The watch has not shown yet that the controller removed the count.
     if (!since) return;
     if (const SteadyTime due = *since + kAbsentFor; now_.steady < due) return decision_.WakeAt(due);
-    // If the Node has never shown a count, the scheduler has placed no pod because of one.
-    if (!scope_.world.nodes.WasShown(node.name, resource)) return Write(node, resource, tally.Number(), tally, plan);
+    // If the Node has never shown a count, the scheduler has placed no pod because of one. But a new leader has not
+    // seen what the Node showed before, and begins with pods as they were then.
+    if (!scope_.world.nodes.WasShown(node.name, resource) && now_.steady >= scope_.state.pods_are_old_until) {
+      return Write(node, resource, tally.Number(), tally, plan);
+    }
     const auto* listed = Listed(node, *since + kAbsentFor);
     if (listed == nullptr) return;
     const Tally fresh = TallyOf(node.name, resource, *listed);

@@ -166,6 +166,15 @@ TEST(Numbers, OfANodeThatIsMadeAnewAreWrittenAgain) {
   EXPECT_EQ(world.Pass(20), Lines{"3: node n1 ipv4=8"});
 }
 
+// The watch of a new leader's pods begins where the previous leader was, and shows what came since a little later.
+TEST(Numbers, OfANodeWithoutOneNeedAListWhileThePodsOfANewLeaderAreOld) {
+  NumbersWorld world;
+  world.world().state.pods_are_old_until = world.world().now.steady + std::chrono::seconds(120);
+  world.Node("n1").Block("10.55.0.0/29").BoundUnseen("a", 9);
+  world.Pass(10);
+  EXPECT_EQ(world.Shown(), "none") << "its pods request more than it has";
+}
+
 TEST(Numbers, GoWithTheLastPoolOfTheirResource) {
   NumbersWorld world = Settled();
   world.world().world.RemoveBlock("10.55.0.0-29");

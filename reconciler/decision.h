@@ -241,6 +241,8 @@ struct ControllerState {
     std::uint64_t version = 0;
   };
   std::optional<LeasesAsked> leases;
+  // Until then the pods may be as old as the version that the previous leader left.
+  SteadyTime pods_are_old_until = SteadyTime::min();
   // The pods of a node from a consistent list, by node; `at`: when the list was requested.
   struct PodsListed {
     SteadyTime at;

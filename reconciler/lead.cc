@@ -37,6 +37,7 @@ void Lead(k8sclient::Api& server, ProcessObjects& objects, const Settings& setti
   objects.metrics.SetLeading(true);
   Controller controller(api, clock, objects.mailbox, objects.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };
+  if (!hand_over.found.empty()) controller.BeginWithOldPods();
   std::array<std::jthread, 2> extender_threads;
   if (objects.extender != nullptr) {
     controller.on_extender_snapshot = [&objects](extender::Snapshot snapshot, const World& world, SteadyTime read_at) {
