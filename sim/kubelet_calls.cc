@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kTimeoutSeconds = 10;
 constexpr Nanos kAllowed = std::chrono::seconds(kTimeoutSeconds) + 11s;
+constexpr Nanos kAllowedMax = std::chrono::seconds(600) + 11s;  // whatever ipam.timeoutSeconds says
 
 // In one of the ways that docs/cni.md names.
 void PutRequest(const Addresses& addresses, json& config, std::string& arguments) {
@@ -99,13 +100,14 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
               .attachment = container.empty() ? "" : AttachmentOf(interface),
               .addresses = {},
               .result = {},
-              .families = network->families,
-              .requested = requested,
+              // A tenant's configuration may name other pools and time limits.
+              .families = odd.is_null() ? network->families : 0,
+              .requested = odd.is_null() ? requested : Addresses(),
               .node = node_.name(),
               .error = {},
               .is_answered = answer.has_value(),
               .took = Now() - begin,
-              .allowed = kAllowed};
+              .allowed = odd.is_null() ? kAllowed : kAllowedMax};
   if (answer && !answer->ok) heard.error = answer->body;
   if (answer && answer->ok && verb == "ADD") {
     heard.result = answer->body;

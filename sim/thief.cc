@@ -116,7 +116,7 @@ void Thief::Claim() {
   const auto pools = store_.Objects(std::string(crds::kPoolsPath));
   if (pools.empty()) return;
   const auto pool = crds::ParsePool(pools[Below(pools.size())]);
-  if (!pool) return;
+  if (!pool || pool->family() != ipam::Family::kIPv4) return;
   // Cut in another way than the pool says, or outside of its subnet, or of another affinity.
   const bool is_odd = Below(3) == 0;
   const bool is_shared = (pool->affinity == ipam::Affinity::kShared) != (is_odd && Below(3) == 0);
