@@ -266,6 +266,20 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
   EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
 }
 
+// Another pod's entry looks like an orphan, and the API server says that the pod lives: that waits for ten seconds each
+// time, and comes first.
+TEST_F(ControllerLostTest, ItsEntryIsPutBackBesideAnEntryThatMustNotBeFreed) {
+  json other = PodObject("22222222-2222-3333-4444-555555555555");
+  other["metadata"]["name"] = "other";
+  server_->Put(kPods, other);
+  SetEntry(kBlock, "5", "default/other 22222222-2222-3333-4444-555555555555 0123456789ab-00000000000000aa i=eth0 t=1");
+  Pass(seconds(700));
+  SetEntry(kBlock, "3", nullptr);
+  Pass(seconds(150));
+  EXPECT_TRUE(Entry().starts_with("default/web ")) << Entry();
+  EXPECT_TRUE(EntryAt(kBlock, "5").starts_with("default/other ")) << "it lives";
+}
+
 TEST_F(ControllerLostTest, NothingIsPutBackIfThePodHasAnotherAddressByNow) {
   server_->Put(kPods, WithAddress("10.55.0.9"));
   Pass(seconds(200));
