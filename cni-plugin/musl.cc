@@ -6,6 +6,7 @@
 #include <sys/single_threaded.h>
 
 // The names are reserved for the C library, which this file supplements; addresses are numbers there.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming,performance-no-int-to-ptr)
 
 // Nonzero: the process has one thread, so std::shared_ptr counts without atomic operations.
 char __libc_single_threaded = 1;

@@ -222,7 +222,7 @@ void Controllers::CheckSuccession() {
 }
 
 void Controllers::SetClock(Nanos error) {
-  if (Controller* const one = Any()) *one->clock_error = error;
+  if (const Controller* const one = Any()) *one->clock_error = error;
 }
 
 void Controllers::LeaveOne() {

@@ -237,8 +237,10 @@ void Pools::EditSelector() {
 std::set<std::string> Pools::BarredFor(const json& node_labels, const json& namespace_labels) const {
   const auto admits = [](const json& spec, const char* key, const json& labels) {
     const json wanted = spec.value(key, json::object()).value("matchLabels", json::object());
-    return std::ranges::all_of(wanted.items(),
-                               [&](const auto& one) { return labels.value(one.key(), "") == one.value(); });
+    for (const auto& [label, value] : wanted.items()) {
+      if (labels.value(label, "") != value.get<std::string>()) return false;
+    }
+    return true;
   };
   std::set<std::string> barred;
   std::set<std::string> open;  // by another pool

@@ -44,9 +44,9 @@ std::string Hex(std::size_t digits) {
 bool IsShared(const json& block) { return block["spec"].value("node", "").empty(); }
 bool IsOwn(const json& block) { return block["spec"].value("node", "") == Thief::kNode; }
 
-template <std::size_t Size>
-std::string OneOf(const std::array<const char*, Size>& texts) {
-  return texts.at(Below(Size));
+template <std::size_t kSize>
+std::string OneOf(const std::array<const char*, kSize>& texts) {
+  return texts.at(Below(kSize));
 }
 
 // Any offset of the block's CIDR.

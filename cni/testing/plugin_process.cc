@@ -117,7 +117,7 @@ pid_t InAnotherProcess(const auto& spawn, pid_t& parent) {
 }  // namespace
 
 PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_(steady_clock::now()) {
-  [[maybe_unused]] static const auto before = ::signal(SIGPIPE, SIG_IGN);
+  [[maybe_unused]] static const auto kBefore = ::signal(SIGPIPE, SIG_IGN);
   PipeEnds in = MakePipe();
   PipeEnds out = MakePipe();
   PipeEnds err = MakePipe();

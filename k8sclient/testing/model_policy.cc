@@ -154,11 +154,10 @@ class Write {
       return Rests(text) && IsDigits(digits) && digits.size() <= kDigitsMax && were.contains(offset) &&
              IsMarked(were.at(offset).template get_ref<const std::string&>());
     };
-    return writer_.node != "" && gives_up_own && All(after_, [&](const auto& offset, const auto& text) {
-             return IsOneOf(were, offset, text) ||
-                    (IsMarked(text) && text.find(" n=") == text.rfind(" n=") && IsPlainHeld(text)) ||
-                    is_rest(offset, text);
-           });
+    return !writer_.node.empty() && gives_up_own && All(after_, [&](const auto& offset, const auto& text) {
+      return IsOneOf(were, offset, text) ||
+             (IsMarked(text) && text.find(" n=") == text.rfind(" n=") && IsPlainHeld(text)) || is_rest(offset, text);
+    });
   }
 
   // The validations that the controller does not pass by its right to "reconcile".
