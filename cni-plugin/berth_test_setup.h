@@ -68,7 +68,11 @@ inline bool Await(const std::function<bool()>& condition) {
 
 // One call of the built `berth`.
 inline cni_testing::PluginCall BerthCall(const std::string& verb, std::string configuration) {
-  return {.binary = BuildDir() + "/bin/berth", .environment = CallVariables(verb), .input = std::move(configuration)};
+  // A test may look at the plugin while the plugin waits for its agent, so the plugin gets all of stdin at once.
+  return {.binary = BuildDir() + "/bin/berth",
+          .environment = CallVariables(verb),
+          .input = std::move(configuration),
+          .is_fed_at_start = true};
 }
 
 // One call of `verb` from start to end.

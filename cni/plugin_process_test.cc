@@ -43,7 +43,7 @@ TEST(PluginProcess, TellsTheSignal) {
 
 TEST(PluginProcess, GoesOnWithoutItsParent) {
   PluginCall call = Shell("read line; echo \"$line\"");
-  call.has_mortal_parent = true;
+  call.has_mortal_parent = call.is_fed_at_start = true;
   call.input = "echo alone\n";
   PluginProcess process(std::move(call));
   process.KillParent();

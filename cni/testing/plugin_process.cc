@@ -126,9 +126,8 @@ PluginProcess::PluginProcess(PluginCall call) : call_(std::move(call)), started_
   stderr_fd_ = err.read_end;
   // Writes must not block, because the plugin may stop reading.
   ::fcntl(stdin_fd_, F_SETFL, O_NONBLOCK);
-  // Here and not in Wait: a test may look at the running plugin before it waits for its end.
-  if (call_.in == Stdin::kBytes && call_.input.empty()) CloseIfOpen(stdin_fd_);
-  if (call_.in == Stdin::kBytes && !call_.input.empty() && call_.input.size() <= call_.chunk_bytes) Feed();
+  if (call_.is_fed_at_start && !call_.input.empty()) Feed();
+  if (call_.is_fed_at_start && call_.input.empty()) CloseIfOpen(stdin_fd_);
   if (call_.out == Stdout::kReaderGone) CloseIfOpen(stdout_fd_);
   Start(in.read_end, out.write_end, err.write_end);
   CloseIfOpen(in.read_end);

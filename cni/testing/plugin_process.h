@@ -36,9 +36,12 @@ struct PluginCall {
   std::map<std::string, std::string> environment = {};  // nothing else is inherited
   std::string input = {};
   Stdin in = Stdin::kBytes;
+  // For kBytes: the first chunk of `input` is in the pipe before the plugin starts, and if that is all, the end of file
+  // too. If false, Wait writes all of it, and the plugin reads until then.
+  bool is_fed_at_start = false;
   int descriptor = -1;
   Stdout out = Stdout::kCaptured;
-  bool has_mortal_parent = false;   // see KillParent
+  bool has_mortal_parent = false;   // see KillParent; requires is_fed_at_start
   std::size_t chunk_bytes = 65536;  // of `input`, written at a time; what one pipe holds
 };
 
@@ -53,8 +56,7 @@ struct PluginOutcome {
 
 class PluginProcess {
  public:
-  // Starts the plugin. If `input` is no larger than a chunk, all of it is in the pipe when this returns. Throws
-  // std::system_error if the test's process has no file descriptors or processes left.
+  // Starts the plugin. Throws std::system_error if the test's process has no file descriptors or processes left.
   explicit PluginProcess(PluginCall call);
   PluginProcess(const PluginProcess&) = delete;
   PluginProcess& operator=(const PluginProcess&) = delete;
