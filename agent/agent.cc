@@ -436,12 +436,6 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
   return released;
 }
 
-// A DEL that was answered waits for the next patch of its block, which comes after the batch under way. If the machine
-// loses power meanwhile, only a synced journal has the DEL.
-void Agent::NoteFailedRequest(const Error& error) {
-  if (IsAway(error.code)) GoAway();
-}
-
 void Agent::GoAway() {
   is_away_ = true;
   if (!has_taken_over_) return;

@@ -127,6 +127,12 @@ Sentence SentenceOf(agent_core::Report::Kind kind) {
 
 }  // namespace
 
+// A DEL that was answered waits for the next patch of its block, which comes after the batch under way. If the machine
+// loses power meanwhile, only a synced journal has the DEL.
+void Agent::NoteFailedRequest(const Error& error) {
+  if (IsAway(error.code)) GoAway();
+}
+
 void Agent::Tell(const agent_core::Report& report) {
   using Kind = agent_core::Report::Kind;
   if (report.kind == Kind::kConflict) metrics_.Conflict();
