@@ -118,9 +118,7 @@ void Kubelet::EndSlowly(const std::string& container) {
   ++ending_;
   Spawn(process_, [this, container, way = kWays.at(Below(kWays.size()))] {
     options_.cluster->AwaitConnection(node_.name());
-    const auto told = told_.find(AttachmentOf(InterfacesOf(container).front()));
-    if (told != told_.end()) {
-      options_.cluster->TellAddresses(told->second.pod, node_.name(), AddressesIn(told->second.result));
+    if (told_.contains(AttachmentOf(InterfacesOf(container).front()))) {
       (this->*way)(container);
     } else {
       Finish(container);
