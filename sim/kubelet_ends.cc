@@ -118,7 +118,9 @@ void Kubelet::EndSlowly(const std::string& container) {
   ++ending_;
   Spawn(process_, [this, container, way = kWays.at(Below(kWays.size()))] {
     options_.cluster->AwaitConnection(node_.name());
-    if (told_.contains(AttachmentOf(InterfacesOf(container).front()))) {
+    const auto told = told_.find(AttachmentOf(InterfacesOf(container).front()));
+    if (told != told_.end()) {
+      options_.cluster->TellAddresses(told->second.pod, node_.name(), AddressesIn(told->second.result));
       (this->*way)(container);
     } else {
       Finish(container);
