@@ -160,12 +160,14 @@ void Kubelet::OutlivePhase(const std::string& container) {
 }
 
 void Kubelet::Outlive(const std::string& container, std::chrono::seconds promised) {
-  if (!node_.has_agents() || !has_own_blocks()) return SleepHere(AnyTime(promised));
+  if (!node_.has_agents()) return SleepHere(AnyTime(promised));
   SleepHere(kGrace);
+  // From now on the controller may free what is in own blocks, because the agent looks for the sandbox. It frees
+  // nothing in Shared blocks for as long as it promises.
   for (const Interface& one : InterfacesOf(container)) {
     for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
   }
-  SleepHere(AnyTime(kSandboxMax));
+  SleepHere(AnyTime(has_own_blocks() ? kSandboxMax : promised));
 }
 
 void Kubelet::DelLate(const std::string& container) {
