@@ -79,7 +79,9 @@ void Pods::ObserveDeletion(const SeenPod& pod, SteadyTime now) {
 }
 
 void Pods::NoteAbsent(const SeenPod& pod, SteadyTime now) {
-  NoteVanished(pod, pod.HasEndedSandbox() ? SandboxAtEnd::kEnded : SandboxAtEnd::kUnseen, now);
+  // Since the last look the scheduler may have bound the pod, and its container may run. A phase stays terminal.
+  const bool has_ended = pod.is_terminal && pod.HasEndedSandbox();
+  NoteVanished(pod, has_ended ? SandboxAtEnd::kEnded : SandboxAtEnd::kUnseen, now);
 }
 
 void Pods::NoteVanished(const SeenPod& pod, SandboxAtEnd sandbox, SteadyTime now) {

@@ -100,7 +100,7 @@ struct SeenPod {
 
 // The state of a pod's sandbox when the pod was gone.
 enum class SandboxAtEnd : std::uint8_t {
-  kEnded,    // the kubelet had reported its end, or no node had the pod (HasEndedSandbox)
+  kEnded,    // the kubelet had reported its end, or no node had the pod when somebody deleted it (HasEndedSandbox)
   kUnseen,   // the sandbox may have existed when the pod was last seen, and nobody saw the deletion
   kRunning,  // the sandbox may have existed at the deletion: somebody deleted the pod by force
 };
