@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -177,6 +178,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Expected<void> FenceOwnBlocks();
   void RunMaintenance(const std::stop_token& stop);
   // Writes the pending DELs, except those of attachments for which a call is under way.
+  // Gives the engine the DELs of the journal, but not those that the API server has just refused.
   void ReplayJournal();
   void CompactJournal();
   void ClaimAhead();
@@ -241,6 +243,8 @@ class Agent final : private BlockObserver {
   SharedHoldings shared_;
   WarmBlocks warm_blocks_{Parts(), clock_, metrics_, options_.looks_within};
   AttachmentGate gate_;
+  // Of the journal's DELs that the API server refused. Only the thread that loads and maintains uses this map.
+  std::map<ipam::Attachment, agent_core::RetryPause> retry_pauses_;
   // The API server did not answer lately: DELs go to the journal without a write.
   std::atomic<bool> is_away_ = false;
   std::atomic<std::size_t> calls_ = 0;

@@ -318,9 +318,13 @@ void Agent::ReplayJournal() {
     int open BERTH_GUARDED_BY(mutex) = 0;
     int written BERTH_GUARDED_BY(mutex) = 0;
     std::optional<Error> failure BERTH_GUARDED_BY(mutex);
+    std::set<ipam::Attachment> refused BERTH_GUARDED_BY(mutex);
   };
   const auto pass = std::make_shared<Pass>();
+  std::erase_if(retry_pauses_, [this](const auto& one) { return !journal_->Contains(one.first); });
   for (const ipam::Attachment& attachment : journal_->Pending()) {
+    const auto pause = retry_pauses_.find(attachment);
+    if (pause != retry_pauses_.end() && pause->second.IsOn(clock_.Now())) continue;
     // If a call has the attachment's turn, the call writes the DEL.
     auto turn = gate_.Enter(attachment, clock_.Now());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
@@ -337,9 +341,10 @@ void Agent::ReplayJournal() {
     }
     ipam::Engine engine(store, runtime);
     const auto released =
-        Release(store, engine, attachment, std::move(turn), [pass](const std::optional<Error>& failure) {
+        Release(store, engine, attachment, std::move(turn), [pass, attachment](const std::optional<Error>& failure) {
           const Lock lock(pass->mutex);
           if (failure) pass->failure = failure;
+          if (failure && failure->code == ErrorCode::kInvalid) pass->refused.insert(attachment);
           if (!failure) ++pass->written;
           --pass->open;
           pass->ended.notify_all();
@@ -349,6 +354,7 @@ void Agent::ReplayJournal() {
   // Each release ends: with a patch, at its deadline, or when the agent stops.
   Lock lock(pass->mutex);
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
+  for (const ipam::Attachment& attachment : pass->refused) retry_pauses_[attachment].AfterRefusal(clock_.Now());
   if (pass->failure) {
     spdlog::warn(
         "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);

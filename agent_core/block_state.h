@@ -18,12 +18,11 @@
 #include <string_view>
 #include <vector>
 
+#include "agent_core/retry_pause.h"
 #include "ipam/block.h"
 #include "ipam/change.h"
 
 namespace berth::agent_core {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
 
 // One moment on both clocks. `since_boot` is CLOCK_BOOTTIME, which goes on while the machine is suspended.
 struct Now {
@@ -102,6 +101,7 @@ struct BlockState {
 
   std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // entries to restore
   std::map<ipam::BlockOffset, HandedOut> handed_out;
+  RetryPause retry_pause;  // until WriteWhatIsLeft sends again what the API server refused
   // Plan of the newest change that knew the pool; a DEL does not know the pool.
   std::optional<ipam::StandbyPlan> standby_plan;
 

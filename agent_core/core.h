@@ -175,7 +175,8 @@ class Core {
   [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
                                 const std::string& block, News& news);
   // For each idle block that has handed-out addresses or entries to write, or needs a fence, submits a deferred change
-  // that is due at once. Returns the ids of these changes. Also parts from foreign agents that were silent for 60 s.
+  // that is due at once, unless the API server refused one of the block's changes a short time ago (retry_pause).
+  // Returns the ids of these changes. Also parts from foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(SteadyTime deadline, const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.
   [[nodiscard]] News EndDeferred();
@@ -244,7 +245,7 @@ class Core {
   void AfterFailure(BlockState& state, Round& round, const Error& error, const Now& now, News& news);
   void AfterConflictRead(BlockState& state, Round& round, const Expected<ipam::BlockView>& read, const Now& now,
                          News& news);
-  void AfterRefusal(BlockState& state, Round& round, const Error& error, News& news);
+  void AfterRefusal(BlockState& state, Round& round, const Error& error, const Now& now, News& news);
   // Like Adopt, for a conflict without a newer version: the API server was restored from a backup. Returns the error
   // for the callers.
   [[nodiscard]] Error GoBack(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);

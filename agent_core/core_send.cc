@@ -219,7 +219,7 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
       return;
     case ErrorCode::kInvalid:
       state.is_failing = true;
-      return AfterRefusal(state, round, error, news);
+      return AfterRefusal(state, round, error, now, news);
     default:
       state.is_failing = true;
       return FinishAll(state, round, std::unexpected(error), news);
@@ -227,7 +227,8 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
 }
 
 // The API server has checked the content: a schema, a rule or a policy refuses it.
-void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, News& news) {
+void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, const Now& now, News& news) {
+  state.retry_pause.AfterRefusal(now.steady);
   if (round.only) {
     const auto one = state.handed_out.find(*round.only);
     if (one != state.handed_out.end()) {

@@ -158,6 +158,7 @@ void ExploredWorld::DoAsPod(BlockState& state, const ExploredMove& move) {
   } else if (move.move == Move::kBegin) {
     Begin(state);
   } else {
+    state.retry_pause = {};  // has passed
     const auto ids = core_.WriteWhatIsLeft(deadline, now_);
     if (!ids.empty()) Begin(state);
     is_quiet_ = ids.empty() || !state.is_sending;

@@ -23,6 +23,8 @@ constexpr std::uint64_t kQuietRenewalsMax = 31;
 // In a minute of any weather, and for each call: three times of what was seen in the worst.
 constexpr std::uint64_t kStormRequests = 300;
 constexpr std::uint64_t kStormRequestsOfCall = 4;
+// When an API server ends a watch: watches that find no server for some seconds or too old a version, and one LIST.
+constexpr std::uint64_t kStormRequestsOfWatch = 5;
 // Of two controllers that both lead: where one of them cannot hear, each writes over what the other has written for as
 // long as that lasts. An election keeps them from it.
 constexpr std::uint64_t kRivalsRequests = 3'000;
@@ -54,6 +56,7 @@ void Bounds::WatchForStorms() {
   while (true) {
     const std::uint64_t requests_before = network_.requests();
     const std::uint64_t calls_before = calls();
+    const std::uint64_t watches_before = network_.ended_watches();
     const std::size_t started_before = starts();
     const std::uint64_t of_controllers_before = controllers_.requests();
     const bool are_rivals = controllers_.count() > 1 && !controllers_.has_elections();
@@ -63,18 +66,18 @@ void Bounds::WatchForStorms() {
       return all;
     };
     const auto machines_before = machines();
-    const bool was_refusing = network_.is_refusing();
     std::this_thread::sleep_for(60s);
     const std::uint64_t of_controllers = controllers_.requests() - of_controllers_before;
     const std::uint64_t sent = network_.requests() - requests_before - (are_rivals ? of_controllers : 0);
-    // Another machine may have taken the place of one, and counts anew. An agent sends a refused change again and
-    // again.
-    if (machines() != machines_before || was_refusing || network_.is_refusing()) continue;
+    // Another machine may have taken the place of one, and counts anew.
+    if (machines() != machines_before) continue;
     const std::uint64_t called = calls() - calls_before;
     // Each that lived at any time of it, and other ones than the newest too.
     std::size_t all = programs() + starts() - started_before;
     for (const auto& machine : machines_) all += machine->node.living();
-    if (sent > kStormRequests * all + kStormRequestsOfCall * called || of_controllers > kRivalsRequests)
+    const std::uint64_t ended = network_.ended_watches() - watches_before;
+    const std::uint64_t most = kStormRequests * all + kStormRequestsOfCall * called + kStormRequestsOfWatch * ended;
+    if (sent > most || of_controllers > kRivalsRequests)
       story_.Break("storm", fmt::format("{} programs sent {} requests in a minute of {} calls", all, sent, called));
   }
 }

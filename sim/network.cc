@@ -218,6 +218,7 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
   std::this_thread::sleep_for(There());
   ApiServer& server = AnyServer();
   if (weather_.is_away || &server == away_) return Fail(ErrorCode::kUnavailable, "the API server is away");
+  bool is_wanted = true;
   Answer answer = server.Watch(request, options, [&](std::string_view line) {
     std::string kept(line);
     std::this_thread::sleep_for(microseconds(Below(20) == 0 ? Below(500'000) : Below(3'000)));
@@ -225,8 +226,10 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
     // The connection ends; what it would have told comes with the next.
     const bool is_cut = weather_.is_away || Below(1000) < weather_.lost;
     if (is_cut || options.stop.stop_requested()) return false;
-    return (lies_.tells && !lies_.tells(kept)) || sink(kept);
+    is_wanted = (lies_.tells && !lies_.tells(kept)) || sink(kept);
+    return is_wanted;
   });
+  if (answer && answer->ok() && is_wanted && !options.stop.stop_requested()) ++ended_watches_;
   if (lies_.changes) lies_.changes(request, answer);
   return answer;
 }

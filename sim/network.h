@@ -79,10 +79,11 @@ class Network final : public k8sclient::Api {
   // From now on each write of that block is answered with that status, as an admission webhook (403) or a rule (422)
   // does it, and nothing else is. Empty: no write is any more.
   void RefuseWritesOf(std::string block, int status);
-  [[nodiscard]] bool is_refusing() const { return !refused_block_.empty(); }
 
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
+  // Number of watches that an API server had begun, and ended before the client wanted it.
+  [[nodiscard]] std::uint64_t ended_watches() const { return ended_watches_; }
 
   Answer Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override {
     return CallAs("", request, options);
@@ -118,6 +119,7 @@ class Network final : public k8sclient::Api {
   int refused_with_ = 0;
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;
+  std::uint64_t ended_watches_ = 0;
   std::map<std::uint64_t, std::string> senders_;  // of what is being executed, by fiber
   ProcessPointer wire_ = std::make_shared<Process>("network");
 };

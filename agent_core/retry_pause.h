@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// RetryPause: how long the agent waits before it sends again what the API server refuses. The content does not change,
+// so only a change of a rule, a policy or a webhook helps. Without a pause, thousands of agents would send each refused
+// change every second.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace berth::agent_core {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+class RetryPause {
+ public:
+  static constexpr std::chrono::seconds kMin{1};
+  static constexpr std::chrono::seconds kMax{30};
+
+  // Begins a pause: of kMin at first, and twice as long after each retry that is refused again, up to kMax. A refusal
+  // during a pause changes nothing, because it belongs to the attempt that began the pause, or to a new change.
+  void AfterRefusal(SteadyTime now) {
+    if (IsOn(now)) return;
+    const bool is_retry = now - until_ <= kMax;
+    length_ = is_retry ? std::clamp(2 * length_, kMin, kMax) : kMin;
+    until_ = now + length_;
+  }
+  [[nodiscard]] bool IsOn(SteadyTime now) const { return now < until_; }
+
+ private:
+  SteadyTime until_{};
+  std::chrono::seconds length_{0};
+};
+
+}  // namespace berth::agent_core
