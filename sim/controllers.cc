@@ -30,6 +30,9 @@ constexpr Nanos kOverlapMax = 1s;
 // The Lease's 15 s count from the candidate's look that saw the last renewal: it looks each 2 to 2.4 s, and a request
 // and its answer take a second each at most, of which there are two.
 constexpr Nanos kSuccessionMax = 22s;
+// A leader that lost the Lease ends when its last requests have ended, and is started again a second later. Before that
+// there may be no candidate.
+constexpr Nanos kStopMax = 12s;
 // A leader that ends gives the Lease back.
 constexpr Nanos kHandOverMax = 7s;
 constexpr Nanos kLook = 100ms;
@@ -170,6 +173,7 @@ void Controllers::CutOff(Link::State state, Nanos time) {
 void Controllers::Stored(const std::string& collection, const json& after) {
   if (collection != kAllLeases || after.is_null() || after["metadata"]["name"] != kLeaseName) return;
   const std::string holder = after.value("/spec/holderIdentity"_json_pointer, "");
+  renewed_ = Now();
   if (holder == holder_) return;
   holder_ = holder;
   held_since_ = Now();
@@ -193,16 +197,20 @@ Controllers::Controller* Controllers::Leader() const {
 }
 
 void Controllers::AwaitLeader(Nanos most, const std::string& why) {
-  const Nanos end = Now() + most;
-  while (Leader() == nullptr) {
-    if (Now() > end) return story_.Break("leads", "no controller leads " + why);
+  const Nanos since = Now();
+  const auto has_renewed = [&] {
+    const Controller* const leader = Leader();
+    return leader != nullptr && leader->process->name == holder_ && renewed_ > since;
+  };
+  while (!has_renewed()) {
+    if (Now() - since > most) return story_.Break("leads", "no controller leads " + why);
     std::this_thread::sleep_for(kLook);
   }
 }
 
 void Controllers::CheckSuccession() {
   if (!has_elections_ || running_.empty()) return;
-  AwaitLeader(kSuccessionMax, "although nothing goes wrong");
+  AwaitLeader(kStopMax + kSuccessionMax, "although nothing goes wrong");
   // A leader whose last renewal was not answered cannot give the Lease back.
   std::this_thread::sleep_for(kRenewed);
   Controller* const leader = Leader();

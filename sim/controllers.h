@@ -62,7 +62,7 @@ class Controllers {
   // Starts again what has ended.
   void Supervise();
   [[nodiscard]] Controller* Leader() const;
-  // Returns when there is a leader, for as long as a rule allows.
+  // Returns when a leader renews the Lease. Breaks rule `leads` if that takes longer than `most`.
   void AwaitLeader(Nanos most, const std::string& why);
 
   Network& network_;
@@ -73,6 +73,7 @@ class Controllers {
   int troubled_ = 0;
   std::string holder_;   // by the Lease
   Nanos held_since_{0};  // by that holder
+  Nanos renewed_{0};     // the Lease was written last
 };
 
 }  // namespace berth::sim

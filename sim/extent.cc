@@ -24,8 +24,6 @@ std::set<std::string> Extent::AllFaults() {
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::set<std::string> faults = AllFaults();
-  // Some rules are not right yet for these (docs/simulation.md).
-  for (const char* const fault : {"election", "out-of-service", "slow-end"}) faults.erase(fault);
   if (random() % 2 == 0) return faults;
   constexpr std::uint64_t kFewest = 2;
   constexpr std::uint64_t kSpread = 10;

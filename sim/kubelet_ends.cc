@@ -167,7 +167,7 @@ void Kubelet::Outlive(const std::string& container, std::chrono::seconds promise
   for (const Interface& one : InterfacesOf(container)) {
     for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
   }
-  SleepHere(AnyTime(has_own_blocks() ? kSandboxMax : promised));
+  SleepHere(AnyTime(has_own_blocks() ? kSandboxMax : promised - kGrace));
 }
 
 void Kubelet::DelLate(const std::string& container) {

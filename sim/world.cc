@@ -276,6 +276,7 @@ void World::Main() {
   for (const auto& machine : machines_) machine->kubelet.CheckAll();
   controllers_.CheckSuccession();
   controllers_.LeaveOne();
+  AwaitGivenBack();
   bounds_.CheckQuiet(pools_.cooldown());
   scheduler_.Pause(false);
   if (has_scheduler_) AwaitPending();
@@ -410,6 +411,19 @@ void World::AwaitDrained() {
   const Nanos end = Now() + 3min;
   while (pools_.IsDraining()) {
     if (Now() > end) return story_.Break("drained", "a deleted pool is still there, and nothing is held in it");
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+void World::AwaitGivenBack() {
+  if (controllers_.count() == 0) return;
+  const Nanos end = Now() + 5min;
+  const auto is_going = [this](const json& block) {
+    const std::string node = block["spec"].value("node", "");
+    return block["metadata"].contains("deletionTimestamp") || cluster_.IsGone(node);
+  };
+  while (pools_.IsDraining() || std::ranges::any_of(store_.Objects(kBlocks), is_going)) {
+    if (Now() > end) return;
     std::this_thread::sleep_for(1s);
   }
 }

@@ -173,6 +173,8 @@ class World {
   void AwaitLost();
   // A pool that was deleted is gone once nothing is held in it.
   void AwaitDrained();
+  // Deleted pools and the blocks of Nodes that are gone have been deleted, or five minutes have passed.
+  void AwaitGivenBack();
   // A person gives back what the controller does not (docs/operations.md): what static pods had, and, where it does not
   // believe that so many pods are gone, what the others had.
   void ReleaseByHand();

@@ -36,6 +36,7 @@ void World::RefuseBlockFor(const json& block, Nanos time) {
   // Nothing is to go wrong any more by then (World::Main).
   constexpr Nanos kApart = 50min;
   constexpr Nanos kMoreEvery = 5min;
+  constexpr Nanos kTakenOver = 70s;
   const int status = kStatuses.at(Below(kStatuses.size()));
   story_.Tell(fmt::format("writes of {} are refused with {} for {} s", refused_block_, status, time / 1s));
   network_.RefuseWritesOf(refused_block_, status);
@@ -50,6 +51,8 @@ void World::RefuseBlockFor(const json& block, Nanos time) {
   }
   story_.Tell("writes of " + refused_block_ + " are accepted again");
   network_.RefuseWritesOf({}, 0);
+  // An agent that could not take the block over tries again each minute.
+  std::this_thread::sleep_for(kTakenOver);
 }
 
 void World::CheckApart(const json& refused) {
