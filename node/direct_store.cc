@@ -338,15 +338,15 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     if (!attempt) return std::unexpected(attempt.error());
     ipam::Block changed = *base;
     if (auto applied = ipam::Apply(change, changed); !applied) return intent.Finish(std::unexpected(applied.error()));
-    // The block was deleted meanwhile, and another node has created a block of this name.
-    if (changed != *base && base->node != seen->node) {
+    // The block was deleted meanwhile, and another node has created a block of this name. The API server lets this node
+    // write no such block.
+    const bool is_foreign = base->node != seen->node;
+    if (changed != *base && is_foreign) {
       return intent.Finish(Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
     }
-    ipam::TrimStandby(changed);
+    if (!is_foreign) ipam::TrimStandby(changed);
     if (changed == *base) {
-      // A block of another node needs no fence: it exists, so no creation that was sent before can land in it. The API
-      // server lets this node write no such block.
-      const bool is_foreign = base->node != seen->node;
+      // A block of another node needs no fence: it exists, so no creation that was sent before can land in it.
       if (!change.fence || is_foreign) {
         if (!base->shared() && !is_foreign) recent_.NoteWritten(base);
         directory_.RaiseVersion(base->resource_version);

@@ -67,8 +67,13 @@ TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotWritten) {
 // The policy refuses such a write, so a DEL that has to settle a creation would fail for ever.
 TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotFencedEither) {
   const ipam::BlockView known = MakeBlock();
-  ASSERT_TRUE(api_.Change(
-      std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) { block["spec"]["node"] = "n2"; }));
+  ASSERT_TRUE(api_.Change(std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) {
+    block["spec"]["node"] = "n2";
+    block["allocations"]["9"] = "! r";
+    block["used"] = 1;
+    block["free"] = 63;
+    block["standby"] = {9};
+  }));
   const nlohmann::json before = Stored();
   ipam::Block named = *known;
   named.resource_version.clear();
