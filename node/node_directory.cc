@@ -59,6 +59,13 @@ Expected<ipam::OpenIntent> ParseIntent(const std::string& id, const std::string&
       .id = id, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)};
 }
 
+// The time that NoteEnd stored. nullopt: it cannot be read.
+std::optional<BootNanos> EndOf(const HeldFile& running) {
+  struct stat facts = {};
+  if (fstat(running.descriptor(), &facts) != 0) return std::nullopt;
+  return facts.st_mtim.tv_sec * kNanosPerSecond + facts.st_mtim.tv_nsec;
+}
+
 }  // namespace
 
 Expected<NodeDirectory> NodeDirectory::Open(const std::string& run_dir, const std::string& node,
@@ -226,6 +233,14 @@ void NodeDirectory::ForgetOldMarks() const {
     if (!cni::IsAttachment(name) || is_younger(ReadNumber(folders_.deleted, name), kMarkLifetime)) continue;
     static_cast<void>(folders_.deleted.Remove(name).has_value());
   }
+  // The file of an ADD stays if no DEL comes.
+  const auto running = folders_.running.Names();
+  if (!running) return;
+  for (const std::string& name : *running) {
+    const auto file = folders_.running.OpenFile(name, O_RDWR);
+    if (!file || flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (!is_younger(EndOf(*file), kMarkLifetime)) static_cast<void>(folders_.running.Remove(name).has_value());
+  }
 }
 
 std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attachment) const {
@@ -258,14 +273,18 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
 }
 
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {
-  auto file = folders_.running.OpenFile(attachment, O_RDWR | O_CREAT);
-  if (!file) return file;
-  // A shared lock: two ADDs of one attachment may run at once, and the file counts as locked until both have ended.
-  if (flock(file->descriptor(), LOCK_SH | LOCK_NB) != 0 && errno != EWOULDBLOCK) {
-    return FailIo("lock", folders_.running.PathOf(attachment));
+  while (true) {
+    auto file = folders_.running.OpenFile(attachment, O_RDWR | O_CREAT);
+    if (!file) return file;
+    // A shared lock: two ADDs of one attachment may run at once, and the file counts as locked until both have ended.
+    // Others hold the exclusive lock only while they read the file's time, and maybe remove the file.
+    if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.running.PathOf(attachment));
+    struct stat facts = {};
+    if (fstat(file->descriptor(), &facts) != 0) return FailIo("stat", folders_.running.PathOf(attachment));
+    if (facts.st_nlink == 0) continue;  // another process removed the file before this one had the lock
+    NoteEnd(*file);
+    return file;
   }
-  NoteEnd(*file);
-  return file;
 }
 
 void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
@@ -286,14 +305,11 @@ Expected<std::set<ipam::Attachment>> NodeDirectory::ReadRunning(BootNanos since)
   if (!names) return std::unexpected(names.error());
   for (const std::string& attachment : *names) {
     const auto file = folders_.running.OpenFile(attachment, O_RDWR);
-    struct stat facts = {};
-    if (!file || fstat(file->descriptor(), &facts) != 0) continue;  // another process has removed the file meanwhile
-    // Leave files of ended ADDs until the DEL: if this process removed a file, it could hide an ADD that is about to
-    // lock the file.
+    if (!file) continue;  // another process has removed the file meanwhile
     const bool is_locked = flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0;
-    const BootNanos ended = facts.st_mtim.tv_sec * kNanosPerSecond + facts.st_mtim.tv_nsec;
+    const auto ended = EndOf(*file);
     // A file's time in the future is from before a reboot, or from an earlier version of berth.
-    if (is_locked || (ended >= since && ended <= BootTimeNow())) running.insert(attachment);
+    if (is_locked || (ended && *ended >= since && *ended <= BootTimeNow())) running.insert(attachment);
   }
   return running;
 }

@@ -71,8 +71,8 @@ class NodeDirectory {
   // A note that cannot be read or understood is an error, because a pod may use its address.
   [[nodiscard]] Expected<std::vector<HandedOut>> ReadHandedOut() const;
 
-  // Records that a DEL of the attachment has come, whose process started at `started`. Removes marks that are older
-  // than eleven minutes.
+  // Records that a DEL of the attachment has come, whose process started at `started`. Removes marks, and files of
+  // HoldRunning, that are older than eleven minutes.
   [[nodiscard]] Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
   [[nodiscard]] std::optional<BootNanos> DeletedAt(const ipam::Attachment& attachment) const;
 
@@ -80,7 +80,7 @@ class NodeDirectory {
   // Errors: kIo.
   [[nodiscard]] Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
   void ForgetRunning(const ipam::Attachment& attachment) const;
-  // Records that the ADD ends now. The file stays until ForgetRunning.
+  // Records that the ADD ends now. The file stays until ForgetRunning, or for eleven minutes.
   static void NoteEnd(const HeldFile& running);
   // Attachments whose ADD runs now, or ended at `since` or later.
   [[nodiscard]] Expected<std::set<ipam::Attachment>> ReadRunning(BootNanos since) const;

@@ -2,10 +2,12 @@
 // Notes of one node's processes for one another: locks, versions of several API servers, agents.
 #include "node/node_directory.h"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -75,6 +77,30 @@ TEST_F(NodeDirectoryTest, AnAddThatWasKilledCountsFromItsBeginning) {
   a_.HoldRunning(attachment).value().Close();
   EXPECT_EQ(a_.ReadRunning(before).value(), std::set<ipam::Attachment>{attachment});
   EXPECT_EQ(a_.ReadRunning(BootTimeNow() + 1).value(), std::set<ipam::Attachment>{});
+}
+
+// Its container ended without a DEL.
+TEST_F(NodeDirectoryTest, AnAddThatEndedLongAgoGoesWithTheMarksOfDels) {
+  constexpr BootNanos kHour = 3600 * kNanosPerSecond;
+  const ipam::Attachment ended = "0123456789ab-aaaaaaaaaaaaaaaa";
+  const ipam::Attachment lives = "0123456789ab-bbbbbbbbbbbbbbbb";
+  const ipam::Attachment ended_now = "0123456789ab-cccccccccccccccc";
+  HeldFile old = a_.HoldRunning(ended).value();
+  const HeldFile held = a_.HoldRunning(lives).value();
+  // A time from before a reboot: any machine's uptime may be short.
+  const timespec time{.tv_sec = (BootTimeNow() + kHour) / kNanosPerSecond, .tv_nsec = 0};
+  for (const int descriptor : {old.descriptor(), held.descriptor()}) {
+    ASSERT_EQ(futimens(descriptor, std::array{time, time}.data()), 0);
+  }
+  old.Close();
+  a_.HoldRunning(ended_now).value().Close();
+  ASSERT_TRUE(a_.MarkDeleted("0123456789ab-dddddddddddddddd", BootTimeNow()));
+  const auto is_there = [this](const ipam::Attachment& one) {
+    return std::filesystem::exists(a_.path() + "/running/" + one);
+  };
+  EXPECT_FALSE(is_there(ended));
+  EXPECT_TRUE(is_there(lives));
+  EXPECT_TRUE(is_there(ended_now));
 }
 
 TEST_F(NodeDirectoryTest, AVersionIsKept) {
