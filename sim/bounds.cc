@@ -116,13 +116,15 @@ void Bounds::CheckGrowth() {
   std::this_thread::sleep_for(kUntilForgotten);
   for (const auto& machine : machines_) {
     machine->kubelet.DelUnknown();
-    const std::size_t files = CountFiles(machine->folder);
+    const std::vector<std::string> files = FilesIn(machine->folder);
     const std::size_t bytes = machine->node.bytes();
     const std::size_t blocks = machine->node.has_agents() ? machine->node.KnownBlocks().size() : 0;
     const std::size_t bytes_max = kAgentBytesMax + kBlockBytesMax * blocks;
-    if (files <= kFilesMax && bytes <= bytes_max) continue;
+    if (files.size() <= kFilesMax && bytes <= bytes_max) continue;
     const std::string& name = machine->node.name();
-    story_.Break("growth", fmt::format("{}: {} files, {} bytes of its agent, and nothing is held", name, files, bytes));
+    for (const std::string& file : files) story_.Tell("is left: " + file);
+    story_.Break("growth",
+                 fmt::format("{}: {} files, {} bytes of its agent, and nothing is held", name, files.size(), bytes));
   }
 }
 

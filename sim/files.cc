@@ -357,12 +357,14 @@ void RemoveFilesLike(const std::string& folder, std::string_view text) {
   }
 }
 
-std::size_t CountFiles(const std::string& folder) {
+std::vector<std::string> FilesIn(const std::string& folder) {
   std::vector<std::pair<std::string, InodePointer>> folders;
   if (const InodePointer root = PlaceOf(-1, folder).inode()) CollectFolders(root, folder, folders);
-  std::size_t files = 0;
+  std::vector<std::string> files;
   for (const auto& [path, inode] : folders) {
-    for (const auto& [name, child] : inode->names) files += child->is_folder ? 0 : 1;
+    for (const auto& [name, child] : inode->names) {
+      if (!child->is_folder) files.push_back(path + "/" + name);
+    }
   }
   return files;
 }

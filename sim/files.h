@@ -15,6 +15,7 @@
 #include <string_view>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <vector>
 
 namespace berth::sim {
 
@@ -56,7 +57,7 @@ void RemoveTree(const std::string& path);
 // All files below a folder whose path holds that text.
 void RemoveFilesLike(const std::string& folder, std::string_view text);
 // In it and below.
-[[nodiscard]] std::size_t CountFiles(const std::string& folder);
+[[nodiscard]] std::vector<std::string> FilesIn(const std::string& folder);
 // All of it is on the disk, as when a machine goes down in order.
 void SyncTree(const std::string& folder);
 // What is planted (plants.h): from now on no sync does anything of processes whose name has this in it.

@@ -41,6 +41,12 @@ std::string Hex(std::size_t digits) {
   return text;
 }
 
+// A cooling entry whose time is over. A thief who shortens the rest of an address in a Shared block is a known limit.
+bool IsOver(const std::string& text) {
+  const auto entry = ipam::ParseEntry(text);
+  const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
+  return cooling != nullptr && std::chrono::milliseconds(cooling->until_ms) <= Calendar();
+}
 bool IsShared(const json& block) { return block["spec"].value("node", "").empty(); }
 bool IsOwn(const json& block) { return block["spec"].value("node", "") == Thief::kNode; }
 
@@ -210,7 +216,7 @@ void Thief::Patch(const json& block) {
     const std::string offset = AnyOffset(block);
     const bool is_there = changed.contains(offset);
     const bool is_its = is_there && IsIts(block, changed[offset].get<std::string>());
-    const bool is_free = !is_there || changed[offset].get_ref<const std::string&>().starts_with("~ t=");
+    const bool is_free = !is_there || IsOver(changed[offset].get_ref<const std::string&>());
     if (is_shared && !is_its && !is_free) continue;
     if (is_its && Below(3) == 0) {
       changed.erase(offset);

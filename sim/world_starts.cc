@@ -42,7 +42,8 @@ void World::TroubleStart(Machine& machine) {
   const bool may_be = May("starting") && !blocks.empty() && troubled_starts_left_ > 0 && !is_editing_;
   if (!may_be || machine.is_starting || machine.link.trouble() != Link::Trouble()) return;
   // Most often if there are notes of addresses that are not written: such an agent has something to lose.
-  const bool has_notes = CountFiles(fmt::format("{}/run/nodes/{}/handed-out", machine.folder, machine.node.name())) > 0;
+  const bool has_notes =
+      !FilesIn(fmt::format("{}/run/nodes/{}/handed-out", machine.folder, machine.node.name())).empty();
   if (!has_notes && Below(4) != 0) return;
   --troubled_starts_left_;
   // A list that does not come makes an agent begin again after twenty seconds; a patch that fails, after one.
