@@ -64,6 +64,10 @@ class Checker {
   virtual void TakenOut(const ipam::Attachment& /*attachment*/, const std::string& /*address*/) {}
   // The API server stored a block; null: it was not there before, or is not any more.
   virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
+  // The same, once more: who stored the block, by the credentials (Network::Sender), while the block's Node exists and is
+  // in service.
+  virtual void StoredBy(const std::string& /*sender*/, const nlohmann::json& /*before*/,
+                        const nlohmann::json& /*after*/) {}
   // The same of a pool.
   virtual void PoolStored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
   // From now on nobody is to be told one of these addresses.
@@ -106,7 +110,7 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeNothingLiveFreed(Story& story);
 // At rest: what was answered is recorded; nothing else is, and nobody twice.
 [[nodiscard]] std::unique_ptr<Checker> MakeNothingLeft(Story& story);
-// Standby: nobody but a node's agent writes where it has addresses on standby.
+// Standby: nobody but a node's agents writes an entry where they have addresses on standby, or changes the list.
 [[nodiscard]] std::unique_ptr<Checker> MakeStandbyKept(Story& story);
 // Withheld: a reserved address goes to nobody; and nobody is told one that is withheld.
 [[nodiscard]] std::unique_ptr<Checker> MakeWithheldKept(Story& story);

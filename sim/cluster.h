@@ -73,6 +73,7 @@ class Cluster {
   void BeReady(const std::string& node);
   // The person takes the taint off.
   void TakeIntoService(const std::string& node);
+  [[nodiscard]] bool IsOutOfService(const std::string& node) const { return out_of_service_.contains(node); }
   [[nodiscard]] bool AreAllInService() const { return out_of_service_.empty(); }
 
   // By that name, or, if there is such a pod, by another.

@@ -225,7 +225,7 @@ class Kubelet {
   [[nodiscard]] std::string Arguments(const std::string& container) const;
   // Rule `room`.
   void CheckRoom(const Heard& heard);
-  // What a GC of that network is told.
+  // What a GC of that network is told: half of the ADDs under way are missing, as with containerd.
   [[nodiscard]] nlohmann::json ValidIn(const PodNetwork& network) const;
   // `odd`: a merge patch of what the runtime sends.
   Heard Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
@@ -238,6 +238,7 @@ class Kubelet {
   ProcessPointer process_ = std::make_shared<Process>(node_.called() + ".kubelet");
   std::function<void(nlohmann::json&)> lie_;
   std::map<std::string, Sandbox> valid_;       // containers that may hold something
+  std::multiset<ipam::Attachment> adding_;     // ADDs under way
   std::map<std::string, Sandbox> gone_;        // of these those that counted as gone last
   std::map<std::string, Addresses> requests_;  // of pods, by UID, or by container where there are no pods
   std::set<ipam::Attachment> lost_;

@@ -61,6 +61,9 @@ json Kubelet::ValidIn(const PodNetwork& network) const {
   for (const auto& [container, sandbox] : valid_) {
     for (const Interface& one : InterfacesOf(container)) {
       if (one.network != &network && !names_all) continue;
+      // An ADD of a container that has an address is a repetition, and the runtime knows the container.
+      const ipam::Attachment attachment = AttachmentOf(one);
+      if (adding_.contains(attachment) && !told_.contains(attachment) && Below(2) == 0) continue;
       valid.push_back({{"containerID", container}, {"ifname", one.network->interface}});
     }
   }
@@ -94,7 +97,9 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   const int boot = boots_;
   std::function<void()> arrives;
   if (verb == "DEL") arrives = [this, attachment = AttachmentOf(interface)] { MayBeFreed(attachment); };
+  const auto adding = verb == "ADD" ? adding_.insert(AttachmentOf(interface)) : adding_.end();
   auto answer = node_.Call(body.dump(), patience, arrives);
+  if (adding != adding_.end()) adding_.erase(adding);
   if (boot != boots_) answer.reset();  // nobody was left to hear it
   Heard heard{.verb = verb,
               .attachment = container.empty() ? "" : AttachmentOf(interface),

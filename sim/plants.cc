@@ -490,6 +490,7 @@ const std::vector<Plant>& AllPlants() {
     std::ranges::move(PlantsOfPods(), std::back_inserter(plants));
     std::ranges::move(PlantsOfNetworks(), std::back_inserter(plants));
     std::ranges::move(PlantsOfLeadersAndThieves(), std::back_inserter(plants));
+    std::ranges::move(PlantsOfEnds(), std::back_inserter(plants));
     return plants;
   }();
   return kPlants;

@@ -45,5 +45,6 @@ struct Plant {
 [[nodiscard]] std::vector<Plant> PlantsOfNetworks();
 // Of these some, for AllPlants.
 [[nodiscard]] std::vector<Plant> PlantsOfLeadersAndThieves();
+[[nodiscard]] std::vector<Plant> PlantsOfEnds();
 
 }  // namespace berth::sim

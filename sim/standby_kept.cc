@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a node's agent has on standby, nobody else gives away: the agent may have handed it out already.
+#include <algorithm>
 #include <string>
 
-#include "reconciler/suspects.h"
 #include "sim/checkers.h"
 
 namespace berth::sim {
@@ -12,15 +12,19 @@ class StandbyKept final : public Checker {
  public:
   explicit StandbyKept(Story& story) : story_(story) {}
 
-  void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
+  void StoredBy(const std::string& sender, const nlohmann::json& before, const nlohmann::json& after) override {
     if (before.is_null() || after.is_null() || !before.contains("standby")) return;
+    // People do as they like. What a node's machines do to one another, other rules judge.
+    if (sender.empty() || sender == "node " + before["spec"].value("node", "")) return;
+    const nlohmann::json left = after.value("standby", nlohmann::json::array());
     for (const nlohmann::json& offset : before["standby"]) {
       const auto entry = after["allocations"].find(offset.dump());
-      if (entry == after["allocations"].end()) continue;
-      // Those that are put back name no network.
-      const ipam::Attachment attachment(ipam::AttachmentOf(entry->get_ref<const std::string&>()));
-      if (!attachment.starts_with(reconciler::kNoNetwork)) continue;
-      story_.Break("standby", "an entry was put back where the agent has an address on standby: " + entry->dump());
+      const bool is_written = entry != after["allocations"].end() && !before["allocations"].contains(offset.dump());
+      if (is_written) {
+        story_.Break("standby", sender + " wrote where an agent has an address on standby: " + entry->dump());
+      } else if (std::ranges::find(left, offset) == left.end()) {
+        story_.Break("standby", sender + " took an address off an agent's standby: " + offset.dump());
+      }
     }
   }
 

@@ -36,14 +36,13 @@ std::optional<std::string> World::Admit(const std::string& collection, const jso
 }
 
 void World::TellCheckers(const json& before, const json& after) {
-  if (thief_ == nullptr) {
-    for (const auto& checker : checkers_) checker->Stored(before, after);
-    return;
-  }
-  const json was = Thief::WithoutIts(before);
-  const json is = Thief::WithoutIts(after);
+  const json was = thief_ == nullptr ? before : Thief::WithoutIts(before);
+  const json is = thief_ == nullptr ? after : Thief::WithoutIts(after);
   if (was.is_null() && is.is_null()) return;
   for (const auto& checker : checkers_) checker->Stored(was, is);
+  const std::string node = was.is_null() ? "" : was["spec"].value("node", "");
+  if (cluster_.IsGone(node) || cluster_.IsOutOfService(node)) return;
+  for (const auto& checker : checkers_) checker->StoredBy(network_.Sender(), was, is);
 }
 
 void World::StartThief() {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a history comes to rest: programs end their work, the controller frees what is lost, and a person frees the rest.
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include <nlohmann/json.hpp>
+
+#include "crds/names.h"
+#include "ipam/entry.h"
+#include "reconciler/read_holders.h"
+#include "reconciler/suspects.h"
+#include "sim/scheduler.h"
+#include "sim/world.h"
+
+namespace berth::sim {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
+const std::string kBlocksAtRest(crds::kBlocksPath);
+// A pod that a controller did not see go is waited for for ten minutes, and its node's Lease, and a node that was cut
+// off before (docs/controller.md).
+constexpr Nanos kFreedMax = std::chrono::minutes(14);
+
+constexpr const char* kOfThief = "the thief's ";
+
+}  // namespace
+
+std::string World::Unrest() const {
+  const auto restless = std::ranges::find_if(machines_, [](const auto& machine) { return !machine->node.IsAtRest(); });
+  return restless == machines_.end() ? "" : (*restless)->node.Unrest();
+}
+
+void World::ComeToRest() {
+  story_.Tell("calm");
+  meanwhiles_left_ = 0;
+  troubled_starts_left_ = 0;
+  ChangeWeather(true);
+  // A pod that gets its address while the rules are checked would break them.
+  scheduler_.Pause(true);
+  if (has_scheduler_) AwaitScheduled();
+  const Nanos end = Now() + 90s;
+  const auto is_at_rest = [this] {
+    return cluster_.HaveToldAgain() &&
+           std::ranges::all_of(machines_, [](const auto& machine) { return machine->node.IsAtRest(); });
+  };
+  while (!is_at_rest()) {
+    for (const auto& machine : machines_) machine->node.Supervise();
+    if (Now() > end) return story_.Break("rest", Unrest());
+    std::this_thread::sleep_for(50ms);
+  }
+  AwaitLost();
+  auto blocks = store_.Objects(kBlocksAtRest);
+  for (json& block : blocks) {
+    if (thief_ != nullptr) block = Thief::WithoutIts(block);
+    if (block.is_null()) continue;
+    const json entries = block["allocations"];
+    for (const auto& [offset, text] : entries.items()) {
+      if (IsKept(text.get_ref<const std::string&>())) block["allocations"].erase(offset);
+    }
+  }
+  std::erase_if(blocks, [](const json& block) { return block.is_null(); });
+  for (const auto& checker : checkers_) checker->AtRest(blocks);
+}
+
+std::string World::LostAndLeft() const {
+  for (const json& block : store_.Objects(kBlocksAtRest)) {
+    for (const json& entry : block["allocations"]) {
+      const std::string& text = entry.get_ref<const std::string&>();
+      const std::string attachment(ipam::AttachmentOf(text));
+      if (thief_ != nullptr && Thief::IsIts(block, text)) {
+        if (IsLeftOfThief(block, text)) return kOfThief + text;
+        continue;
+      }
+      const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
+      if (attachment.empty()) continue;
+      const auto may_hold = [&](const auto& machine) { return machine->kubelet.MayHold(attachment); };
+      // It was given back after the backup was taken.
+      if (backups_.was_restored() && !was_put_back && IsPodGone(text) && std::ranges::none_of(machines_, may_hold))
+        return text;
+      if (was_put_back ? IsPodGone(text) : HasLost(attachment) && !IsKept(text)) return text;
+    }
+  }
+  return {};
+}
+
+bool World::IsKept(const std::string& text) const {
+  const ipam::Attachment attachment(ipam::AttachmentOf(text));
+  return !replaced_.empty() && !attachment.empty() && !attachment.starts_with(reconciler::kNoNetwork) &&
+         HasLost(attachment) && !IsPodGone(text);
+}
+
+bool World::HasLost(const ipam::Attachment& attachment) const {
+  const auto has_lost = [&](const auto& machine) { return machine->kubelet.lost().contains(attachment); };
+  return std::ranges::any_of(machines_, has_lost) || std::ranges::any_of(replaced_, has_lost);
+}
+
+bool World::IsPodGone(const std::string& text) const {
+  const auto entry = ipam::ParseEntry(text);
+  const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
+  const std::string& uid = std::get<ipam::HeldEntry>(entry).uid;
+  return std::ranges::none_of(pods, [&](const json& pod) { return pod["metadata"]["uid"] == uid; });
+}
+
+void World::ReleaseByHand() {
+  const bool is_braked = pools_.IsBraked();
+  for (const json& block : store_.Objects(kBlocksAtRest)) {
+    for (const auto& [offset, text] : block["allocations"].items()) {
+      const ipam::Attachment attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
+      const auto is_static = [&](const auto& machine) { return machine->kubelet.lost_static().contains(attachment); };
+      const bool is_thiefs = thief_ != nullptr && Thief::IsIts(block, text.get_ref<const std::string&>());
+      const bool is_false = is_braked && (is_thiefs || HasLost(attachment));
+      if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || is_false)) continue;
+      story_.Tell("gives back what " + attachment + " had");
+      FreeByHand(block["metadata"]["name"], offset, attachment);
+    }
+  }
+}
+
+void World::AwaitLost() {
+  CheckBrake();
+  const Nanos end = Now() + kFreedMax;
+  std::string left;
+  ReleaseByHand();
+  while (!(left = LostAndLeft()).empty()) {
+    if (Now() > end) {
+      const char* const rule = left.starts_with(kOfThief) ? "stolen" : "dead-freed";
+      return story_.Break(rule, "the address of a pod that is gone is still held: " + left);
+    }
+    std::this_thread::sleep_for(5s);
+    ReleaseByHand();
+  }
+}
+
+void World::AwaitDrained() {
+  const Nanos end = Now() + 3min;
+  while (pools_.IsDraining()) {
+    if (Now() > end) return story_.Break("drained", "a deleted pool is still there, and nothing is held in it");
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+void World::AwaitGivenBack() {
+  if (controllers_.count() == 0) return;
+  const Nanos end = Now() + 5min;
+  const auto is_going = [this](const json& block) {
+    const std::string node = block["spec"].value("node", "");
+    return block["metadata"].contains("deletionTimestamp") || cluster_.IsGone(node);
+  };
+  while (pools_.IsDraining() || std::ranges::any_of(store_.Objects(kBlocksAtRest), is_going)) {
+    if (Now() > end) return;
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+}  // namespace berth::sim
