@@ -64,8 +64,8 @@ class Checker {
   virtual void TakenOut(const ipam::Attachment& /*attachment*/, const std::string& /*address*/) {}
   // The API server stored a block; null: it was not there before, or is not any more.
   virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
-  // The same, once more: who stored the block, by the credentials (Network::Sender), while the block's Node exists and is
-  // in service.
+  // The same, once more: who stored the block, by the credentials (Network::Sender), while the block's Node exists and
+  // is in service.
   virtual void StoredBy(const std::string& /*sender*/, const nlohmann::json& /*before*/,
                         const nlohmann::json& /*after*/) {}
   // The same of a pool.

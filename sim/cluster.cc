@@ -3,6 +3,7 @@
 #include "sim/cluster.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <memory>
 #include <thread>
@@ -51,6 +52,11 @@ const std::string& Pods() {
 
 std::string PathOfPod(const std::string& name) {
   return fmt::format("/api/v1/namespaces/{}/pods/{}", kNamespace, name);
+}
+
+std::chrono::seconds AnyGrace() {
+  constexpr std::array kGraces{kGrace, kGrace, kGrace, std::chrono::seconds(1), std::chrono::seconds(90)};
+  return kGraces.at(Below(kGraces.size()));
 }
 
 std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-8000-000000000000", number); }
@@ -214,19 +220,28 @@ void Cluster::AwaitConnection(const std::string& node) const {
 }
 
 Pod Cluster::StartPod(const std::string& node, const std::string& name) {
-  Pod pod{.name = name, .uid = NewUid(++started_)};
+  Pod pod{.name = name, .uid = NewUid(++started_), .grace = AnyGrace()};
   if (store_.Change(Pods(), pod.name, [](json&) {})) pod.name += "-" + std::to_string(started_);
   store_.Put(Pods(),
              {{"metadata", {{"name", pod.name}, {"namespace", kNamespace}, {"uid", pod.uid}}},
-              {"spec", {{"nodeName", node}, {"terminationGracePeriodSeconds", kGrace.count()}}},
+              {"spec", {{"nodeName", node}, {"terminationGracePeriodSeconds", pod.grace.count()}}},
               {"status", {{"phase", "Pending"}}}});
   return pod;
 }
 
+void Cluster::CreateGhost(const std::string& node) {
+  const std::string name = fmt::format("ghost{}", ++started_);
+  story_.Tell(fmt::format("creates {} for {}, where no kubelet is", name, node));
+  store_.Put(Pods(),
+             {{"metadata", {{"name", name}, {"namespace", kNamespace}, {"uid", NewUid(started_)}}},
+              {"spec", {{"nodeName", node}, {"terminationGracePeriodSeconds", kGrace.count()}}},
+              {"status", {{"phase", "Pending"}}}});
+}
+
 Pod Cluster::CreatePod(const std::string& name, std::int64_t units, const std::string& node) {
-  const Pod pod{.name = name, .uid = NewUid(++started_), .units = units};
+  const Pod pod{.name = name, .uid = NewUid(++started_), .units = units, .grace = AnyGrace()};
   const json requests = {{kCountedResource, std::to_string(units)}};
-  json spec = {{"terminationGracePeriodSeconds", kGrace.count()},
+  json spec = {{"terminationGracePeriodSeconds", pod.grace.count()},
                {"containers", {{{"name", "main"}, {"resources", {{"requests", requests}, {"limits", requests}}}}}}};
   if (!node.empty()) spec["nodeSelector"] = {{"kubernetes.io/hostname", node}};
   story_.Tell(fmt::format("creates {}, which requests {}{}", name, units, node.empty() ? "" : " on " + node));
@@ -260,7 +275,7 @@ void Cluster::MarkTerminating(const Pod& pod) {
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (object["metadata"]["uid"] != pod.uid) return;
     object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
-    object["metadata"]["deletionGracePeriodSeconds"] = kGrace.count();
+    object["metadata"]["deletionGracePeriodSeconds"] = pod.grace.count();
   }));
 }
 

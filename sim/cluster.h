@@ -18,7 +18,7 @@
 namespace berth::sim {
 
 inline constexpr const char* kNamespace = "ns";
-// Of every pod; so long its end may take.
+// terminationGracePeriodSeconds of most pods; so long the end of a pod may take.
 inline constexpr std::chrono::seconds kGrace{30};
 // In the UID that the kubelet gives a static pod: the hash of its configuration.
 inline constexpr const char* kStaticHash = "f00dcafe";
@@ -28,6 +28,7 @@ struct Pod {
   std::string uid;  // as the kubelet tells it
   bool is_static = false;
   std::int64_t units = 0;  // of the counted resource, which it requests; 0: none, and no scheduler looks at it
+  std::chrono::seconds grace = kGrace;
 };
 
 class Cluster {
@@ -78,6 +79,8 @@ class Cluster {
 
   // By that name, or, if there is such a pod, by another.
   [[nodiscard]] Pod StartPod(const std::string& node, const std::string& name);
+  // A pod that somebody bound to a node that does not exist. It has no address, and stays.
+  void CreateGhost(const std::string& node);
   // One that requests units of the counted resource, and that the scheduler binds, to that node alone unless it is
   // empty.
   [[nodiscard]] Pod CreatePod(const std::string& name, std::int64_t units, const std::string& node);

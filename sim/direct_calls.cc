@@ -34,7 +34,7 @@ DirectCalls::DirectCalls(Options options, k8sclient::Api& api, Story& story)
   if (!state || !node::WriteMode(*state, node::NodeMode::kDirect)) story_.Break("starts", "the mode is not written");
 }
 
-void DirectCalls::Serve(Running& running, const std::string& body) {
+void DirectCalls::Serve(Running& running, const std::string& body, const CallMoments& moments) {
   const json said = json::parse(body);
   const auto environment = cni::ParseEnvironment([&said](const char* name) -> const char* {
     static const std::map<std::string, std::string, std::less<>> kMembers{{"CNI_COMMAND", "command"},
@@ -66,6 +66,7 @@ void DirectCalls::Serve(Running& running, const std::string& body) {
                                .directory = *std::move(directory),
                                .api = std::shared_ptr<k8sclient::Api>(std::shared_ptr<void>(), &api_)});
   const auto text = call.Serve();
+  if (moments.is_answered) moments.is_answered();
   if (!text) {
     running.answer = {.ok = false, .body = cni::ErrorJson(text.error(), config->version)};
   } else if (running.is_abandoned && !text->empty()) {
@@ -77,17 +78,17 @@ void DirectCalls::Serve(Running& running, const std::string& body) {
 }
 
 std::optional<CniAnswer> DirectCalls::Call(const std::string& body, std::chrono::microseconds patience,
-                                           const std::function<void()>& arrives) {
+                                           const CallMoments& moments) {
   const auto running = std::make_shared<Running>();
   running->process = std::make_shared<Process>(options_.node + ".direct" + std::to_string(++started_));
   const bool is_slow = options_.slow_one_in > 0 && Below(options_.slow_one_in) == 0;
   if (is_slow) running->process->pauses_one_in = kPausesOneIn;
   running->process->clock_error = options_.clock_error;
   running_.push_back(running);
-  Spawn(running->process, [this, running, body, arrives] {
+  Spawn(running->process, [this, running, body, moments] {
     std::this_thread::sleep_for(std::chrono::microseconds(Below(Below(8) == 0 ? 60'000 : 1'000)));
-    if (arrives) arrives();
-    Serve(*running, body);
+    if (moments.arrives) moments.arrives();
+    Serve(*running, body, moments);
     std::erase(running_, running);
   });
   const Nanos begin = Now();

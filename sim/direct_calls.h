@@ -22,6 +22,12 @@ struct CniAnswer {
   std::string body;
 };
 
+// Called, if they are set, when something has happened to a call.
+struct CallMoments {
+  std::function<void()> arrives = {};      // an agent, berth-direct or a queue on disk has the call
+  std::function<void()> is_answered = {};  // an agent or berth-direct is through with the call; its caller may not know
+};
+
 class DirectCalls {
  public:
   struct Options {
@@ -33,17 +39,16 @@ class DirectCalls {
   // api and story must outlive this. The machine's mode becomes direct.
   DirectCalls(Options options, k8sclient::Api& api, Story& story);
 
-  // nullopt: the process was killed, or the caller lost patience. `arrives` is called, if it is set, when the process
-  // begins to serve.
+  // nullopt: the process was killed, or the caller lost patience.
   [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience,
-                                              const std::function<void()>& arrives = {});
+                                              const CallMoments& moments = {});
   // All that run.
   void Kill();
   [[nodiscard]] bool IsIdle() const { return running_.empty(); }
 
  private:
   struct Running;
-  void Serve(Running& running, const std::string& body);
+  void Serve(Running& running, const std::string& body, const CallMoments& moments);
 
   const Options options_;
   k8sclient::Api& api_;

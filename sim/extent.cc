@@ -18,7 +18,7 @@ std::set<std::string> Extent::AllFaults() {
           "denied",         "mute",      "check",      "second",      "pools",    "power",         "replaced",
           "suspend",        "scheduler", "kubelet",    "number",      "clocks",   "pool-replaced", "slow-end",
           "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block",
-          "starting",       "election",  "stolen",     "tenant"};
+          "ghost",          "day",       "starting",   "election",    "stolen",   "tenant"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {

@@ -339,8 +339,8 @@ void Kubelet::EndUnknown() {
 void Kubelet::FinishLater(const std::string& container) {
   settled_.erase(container);
   ++ending_;
-  Spawn(process_, [this, container] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+  Spawn(process_, [this, container, grace = std::chrono::milliseconds(valid_.at(container).pod.grace)] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(static_cast<std::uint64_t>(grace.count()))));
     Finish(container);
     --ending_;
   });

@@ -2,6 +2,7 @@
 // What a kubelet's runtime hands to the CNI plugin, and what the plugin answers.
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -95,11 +96,16 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   const std::string what = fmt::format("{} {} {}", verb, container, network->interface);
   story_.Tell(what);
   const int boot = boots_;
-  std::function<void()> arrives;
-  if (verb == "DEL") arrives = [this, attachment = AttachmentOf(interface)] { MayBeFreed(attachment); };
-  const auto adding = verb == "ADD" ? adding_.insert(AttachmentOf(interface)) : adding_.end();
-  auto answer = node_.Call(body.dump(), patience, arrives);
-  if (adding != adding_.end()) adding_.erase(adding);
+  CallMoments moments;
+  if (verb == "DEL") moments.arrives = [this, attachment = AttachmentOf(interface)] { MayBeFreed(attachment); };
+  // An ADD is under way until berth is through with it.
+  const auto adding = std::make_shared<bool>(verb == "ADD");
+  if (*adding) adding_.insert(AttachmentOf(interface));
+  moments.is_answered = [this, adding, attachment = AttachmentOf(interface)] {
+    if (std::exchange(*adding, false)) adding_.erase(adding_.find(attachment));
+  };
+  auto answer = node_.Call(body.dump(), patience, moments);
+  moments.is_answered();
   if (boot != boots_) answer.reset();  // nobody was left to hear it
   Heard heard{.verb = verb,
               .attachment = container.empty() ? "" : AttachmentOf(interface),

@@ -27,7 +27,7 @@ constexpr std::chrono::minutes kLateDelMax{20};
 constexpr std::chrono::minutes kTerminatingMax{3};
 
 std::chrono::milliseconds AnyTime(std::chrono::milliseconds most) {
-  return std::chrono::milliseconds(Below(static_cast<std::uint64_t>(most.count())));
+  return std::chrono::milliseconds(Below(static_cast<std::uint64_t>(most.count()) + 1));
 }
 
 }  // namespace
@@ -38,13 +38,16 @@ void Kubelet::End(const std::string& container) {
   // Where nobody knows an entry's pod, its address is free when no pod has it any more.
   const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
   const bool is_forced = may_be_forced && Below(6) == 0;
+  // A person deletes it, or it ends by itself.
+  const bool is_deleted = options_.cluster != nullptr && !pod.is_static && !is_forced && Below(3) != 0;
+  if (is_deleted) options_.cluster->MarkTerminating(pod);
   if (!is_forced) return pod.units > 0 ? EndScheduled(container) : Finish(container);
   // Deleted by force: the kubelet ends the container when it hears of it, if it can.
   constexpr std::uint64_t kHangsOneIn = 20;
   const bool hangs = may_hang_ && node_.has_agents() && has_own_blocks() && Below(kHangsOneIn) == 0;
   options_.cluster->RemovePod(pod);
   options_.cluster->AwaitConnection(node_.name());
-  std::this_thread::sleep_for(std::chrono::milliseconds(Below(std::chrono::milliseconds(kGrace).count())));
+  std::this_thread::sleep_for(AnyTime(pod.grace));
   if (hangs) Hang(container);
   Del(container);
 }
@@ -131,8 +134,9 @@ void Kubelet::EndSlowly(const std::string& container) {
 
 void Kubelet::StayTerminating(const std::string& container) {
   story_.Tell(container + " does not end in time");
-  options_.cluster->MarkTerminating(valid_.at(container).pod);
-  SleepHere(kGrace + AnyTime(kTerminatingMax));
+  const Pod pod = valid_.at(container).pod;
+  options_.cluster->MarkTerminating(pod);
+  SleepHere(pod.grace + AnyTime(kTerminatingMax));
   Finish(container);
 }
 
@@ -154,20 +158,27 @@ void Kubelet::OutlivePhase(const std::string& container) {
   const Pod pod = valid_.at(container).pod;
   options_.cluster->AwaitConnection(node_.name());
   options_.cluster->MarkPhase(pod, Below(2) == 0 ? "Succeeded" : "Failed");
-  Outlive(container, kEndedMax);
+  if (Below(2) == 0) {
+    story_.Tell(container + " outlives its pod, which has ended and is deleted by force");
+    options_.cluster->RemovePod(pod);
+    Outlive(container, kForcedMax);
+  } else {
+    Outlive(container, std::max(kEndedMax, pod.grace));
+  }
   Del(container);
   options_.cluster->TellAddresses(pod, node_.name(), {});
 }
 
 void Kubelet::Outlive(const std::string& container, std::chrono::seconds promised) {
   if (!node_.has_agents()) return SleepHere(AnyTime(promised));
-  SleepHere(kGrace);
+  const std::chrono::seconds grace = valid_.at(container).pod.grace;
+  SleepHere(grace);
   // From now on the controller may free what is in own blocks, because the agent looks for the sandbox. It frees
   // nothing in Shared blocks for as long as it promises.
   for (const Interface& one : InterfacesOf(container)) {
     for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
   }
-  SleepHere(AnyTime(has_own_blocks() ? kSandboxMax : promised - kGrace));
+  SleepHere(AnyTime(has_own_blocks() ? kSandboxMax : promised - grace));
 }
 
 void Kubelet::DelLate(const std::string& container) {

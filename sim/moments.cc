@@ -95,6 +95,7 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"vanish", 3, [](World& world, Machine& machine) { world.Vanish(machine); }, true},
       Moment{"cascade", 3, [](World& world, Machine& machine) { world.Cascade(machine); }, true},
       Moment{"out-of-service", 6, [](World& world, Machine& machine) { world.TakeOutOfService(machine); }, true},
+      Moment{"ghost", 6, [](World& world, Machine& machine) { world.CreateGhost(machine); }, true},
       Moment{"replaced", 24, [](World& world, Machine& machine) { world.Replace(machine); }, true},
       Moment{"mirror", 12, [](World& world, Machine&) { world.cluster_.LoseMirror(seconds(Below(180))); }, true},
       Moment{"allocation", 12, [](World& world, Machine&) { world.DeleteAllocation(); }, true},

@@ -219,14 +219,21 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
   ApiServer& server = AnyServer();
   if (weather_.is_away || &server == away_) return Fail(ErrorCode::kUnavailable, "the API server is away");
   bool is_wanted = true;
+  // While the client is busy with a line, the next ones travel.
+  Nanos busy{0};
   Answer answer = server.Watch(request, options, [&](std::string_view line) {
     std::string kept(line);
-    std::this_thread::sleep_for(microseconds(Below(20) == 0 ? Below(500'000) : Below(3'000)));
+    const Nanos travels = microseconds(Below(20) == 0 ? Below(500'000) : Below(3'000));
+    const Nanos left = std::max(travels - busy, Nanos(0));
+    busy -= travels - left;
+    std::this_thread::sleep_for(left);
     if (steering_.line) steering_.line(CurrentProcess()->name, request);
     // The connection ends; what it would have told comes with the next.
     const bool is_cut = weather_.is_away || Below(1000) < weather_.lost;
     if (is_cut || options.stop.stop_requested()) return false;
+    const Nanos begin = Now();
     is_wanted = (lies_.tells && !lies_.tells(kept)) || sink(kept);
+    busy += Now() - begin;
     return is_wanted;
   });
   if (answer && answer->ok() && is_wanted && !options.stop.stop_requested()) ++ended_watches_;

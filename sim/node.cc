@@ -146,15 +146,15 @@ void Node::Supervise() {
 }
 
 std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::microseconds patience,
-                                    const std::function<void()>& arrives) {
+                                    const CallMoments& moments) {
   const auto is_served = [this] { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; };
   if (on_call_) on_call_();
-  if (!has_agents()) return CallDirectly(body, patience, arrives);
+  if (!has_agents()) return CallDirectly(body, patience, moments);
   const Nanos dialling_until = Now() + 10s;
   while (!is_served()) {
     if (Now() >= dialling_until) {
       // `berth` puts a DEL into its queue on disk then.
-      if (arrives) arrives();
+      if (moments.arrives) moments.arrives();
       return std::nullopt;
     }
     std::this_thread::sleep_for(20ms);
@@ -168,11 +168,12 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   const auto call = std::make_shared<Call>();
   // Some calls are slow to arrive, and some callers give up early: the DEL that follows may overtake the ADD.
   const std::chrono::microseconds travel(Below(8) == 0 ? Below(60'000) : Below(50));
-  Spawn(host->process, [this, host, call, body, travel, arrives] {
+  Spawn(host->process, [this, host, call, body, travel, moments] {
     std::this_thread::sleep_for(travel);
-    if (arrives) arrives();
+    if (moments.arrives) moments.arrives();
     if (before_call_) before_call_(options_.folder);
     const agent::Reply reply = host->agent->Handle(body);
+    if (moments.is_answered) moments.is_answered();
     call->is_delivered = !call->is_abandoned;
     if (call->is_delivered) call->answer = {.ok = reply.ok, .body = reply.body};
     if (!call->is_delivered && reply.take_back) reply.take_back();
@@ -190,13 +191,13 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
 }
 
 std::optional<CniAnswer> Node::CallDirectly(const std::string& body, std::chrono::microseconds patience,
-                                            const std::function<void()>& arrives) {
+                                            const CallMoments& moments) {
   if (is_off_) {
     std::this_thread::sleep_for(20ms);
     return std::nullopt;
   }
   if (before_call_) before_call_(options_.folder);
-  return direct_->Call(body, patience, arrives);
+  return direct_->Call(body, patience, moments);
 }
 
 bool Node::IsAtRest() const {

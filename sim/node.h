@@ -74,9 +74,8 @@ class Node {
 
   // As `berth` does: finds the agent that serves, hands the call over, waits. nullopt: nobody served within ten
   // seconds, the agent died meanwhile, or the caller lost patience.
-  // `arrives` is called, if it is set, when an agent, berth-direct or a queue on disk has the call.
   [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience,
-                                              const std::function<void()>& arrives = {});
+                                              const CallMoments& moments = {});
 
   // Nothing is left to be written: the newest agent is ready, its journal and what it handed out are empty.
   [[nodiscard]] bool IsAtRest() const;
@@ -99,7 +98,7 @@ class Node {
   [[nodiscard]] std::string StateFolder() const { return options_.folder + "/state"; }
   [[nodiscard]] std::string NetnsFolder() const { return options_.folder + "/netns"; }
   [[nodiscard]] std::optional<CniAnswer> CallDirectly(const std::string& body, std::chrono::microseconds patience,
-                                                      const std::function<void()>& arrives);
+                                                      const CallMoments& moments);
 
   Options options_;
   std::shared_ptr<Nanos> clock_error_ = std::make_shared<Nanos>(options_.clock_error);

@@ -55,6 +55,15 @@ void HideFreedEntry(std::string& text) {
   }
 }
 
+// A pod that no kubelet has started has an address.
+void GivePendingPodsAnAddress(std::string& text) {
+  const std::string phase = R"("phase":"Pending")";
+  const std::string more = R"(,"podIPs":[{"ip":"10.99.0.1"}])";
+  for (std::size_t at = text.find(phase); at != std::string::npos; at = text.find(phase, at + 1)) {
+    text.insert(at + phase.size(), more);
+  }
+}
+
 void ListNoPods(const k8sclient::Request& request, Network::Answer& answer) {
   if (!IsController() || request.path != reconciler::kPodsPath || !answer || !answer->ok()) return;
   json list = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
@@ -101,6 +110,10 @@ std::vector<Plant> PlantsOfPods() {
        .what = "the controller takes a pod that is being deleted for one that has ended",
        .faults = {"slow-end", "direct", "shared"},
        .lies = ChangingText(/*to_controllers=*/true, EndTerminatingPods)},
+      {.name = "bound-pods-live",
+       .what = "the controller takes a pod that somebody bound to a Node that is gone for one that lives there",
+       .faults = {"ghost", "stolen"},
+       .lies = ChangingText(/*to_controllers=*/true, GivePendingPodsAnAddress)},
       {.name = "pods-not-listed",
        .what = "the controller sees no pods, but finds each pod that it asks for",
        .faults = {"restart"},

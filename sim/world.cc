@@ -28,7 +28,8 @@ namespace {
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocks(crds::kBlocksPath);
-constexpr Nanos kHistoryMax = std::chrono::hours(3);
+constexpr Nanos kHistoryMax = std::chrono::hours(30);
+constexpr std::uint64_t kDayOneIn = 64;
 // A person may wait for what a controller does within minutes, and would wait for ever if each lived for seconds.
 constexpr Nanos kTroubleMax = std::chrono::minutes(40);
 // Of each node, once nothing goes wrong any more.
@@ -176,7 +177,7 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
                                                     .cluster = controllers_.count() == 0 ? nullptr : &cluster_,
                                                     .loses_dels = May("no-del"),
                                                     .renews_sandboxes = May("sandbox"),
-                                                    .ends_slowly = May("slow-end"),
+                                                    .ends_slowly = May("slow-end") && !has_backups_,
                                                     .has_static_pods = !has_backups_ && !has_replacement_,
                                                     .tells_odd_uids = tells_odd_uids,
                                                     .checks = May("check"),
@@ -264,6 +265,7 @@ void World::Main() {
     else
       WaitCalmly();
   }
+  if (May("day") && Below(kDayOneIn) == 0) LiveADay();
   EndThief();
   ComeToRest();
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
@@ -347,6 +349,19 @@ void World::Deliver(const Pod& pod, const std::string& node) {
 void World::RestartKubelet(Machine& machine) {
   if (cluster_.IsConnected(machine.node.name()) && !machine.node.is_off()) {
     counted_.RestartKubelet(machine.node.name());
+  }
+}
+
+void World::LiveADay() {
+  story_.Tell("a day passes");
+  constexpr Nanos kEvery = 30min;
+  constexpr int kMoments = 4;
+  const Nanos end = Now() + 24h;
+  while (Now() < end) {
+    std::this_thread::sleep_for(kEvery);
+    StartMore(*machines_[Below(machines_.size())], 0s);
+    for (int i = 0; i < kMoments; ++i) OneMoment();
+    while (IsChurning()) WaitCalmly();
   }
 }
 

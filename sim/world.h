@@ -116,6 +116,8 @@ class World {
   // The machine goes down, and a person says so by a taint of its Node. It comes up again, and the person takes the
   // taint off a little later.
   void TakeOutOfService(Machine& machine);
+  // Somebody binds a pod to a Node that is gone, or that never was.
+  void CreateGhost(const Machine& machine);
   // All pods of the machine, or of all machines, are deleted at once.
   void Cascade(Machine& machine);
   // Another machine takes its name. It goes off at once, or its agents run on for a while.
@@ -173,7 +175,8 @@ class World {
   void AwaitLost();
   // A pool that was deleted is gone once nothing is held in it.
   void AwaitDrained();
-  // Deleted pools and the blocks of Nodes that are gone have been deleted, or five minutes have passed.
+  // Rule `gone`: deleted blocks, and blocks of Nodes that are gone, go within ten minutes unless they name a pod that
+  // lives.
   void AwaitGivenBack();
   // A person gives back what the controller does not (docs/operations.md): what static pods had, and, where it does not
   // believe that so many pods are gone, what the others had.
@@ -200,6 +203,8 @@ class World {
                                                  const nlohmann::json& after);
   // Checkers see a block as it is stored, but what a thief wrote.
   void TellCheckers(const nlohmann::json& before, const nlohmann::json& after);
+  // For 24 hours little happens: a few containers come and go each half an hour.
+  void LiveADay();
   // Containers come and go while nothing goes wrong.
   void CheckSteady();
   void Churn(Machine& machine, const std::string& called, int containers);

@@ -74,6 +74,7 @@ void World::EndThief() {
   if (thief_ == nullptr) return;
   thief_->End();
   while (!cluster_.RemoveNode(Thief::kNode)) std::this_thread::sleep_for(std::chrono::seconds(1));
+  if (May("ghost")) cluster_.CreateGhost(Thief::kNode);
 }
 
 void World::StartTenant(Machine& machine) {

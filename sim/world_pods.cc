@@ -46,6 +46,13 @@ void World::TakeOutOfService(Machine& machine) {
   });
 }
 
+void World::CreateGhost(const Machine& machine) {
+  // The node of a thief is gone at the end.
+  const std::string& name = machine.node.name();
+  const std::string gone = cluster_.IsGone(name) ? name : "nowhere";
+  cluster_.CreateGhost(thief_ != nullptr && Below(2) == 0 ? Thief::kNode : gone);
+}
+
 void World::Cascade(Machine& machine) {
   const bool by_force = Below(2) == 0;
   const bool forgets = May("no-del") && Below(2) == 0;

@@ -28,6 +28,9 @@ const std::string kBlocksAtRest(crds::kBlocksPath);
 // off before (docs/controller.md).
 constexpr Nanos kFreedMax = std::chrono::minutes(14);
 
+// Entries rest for a minute, the block is empty for up to 75 s, and the controller looks at it again within seconds.
+constexpr Nanos kGivenBackMax = std::chrono::minutes(10);
+
 constexpr const char* kOfThief = "the thief's ";
 
 }  // namespace
@@ -148,13 +151,16 @@ void World::AwaitDrained() {
 
 void World::AwaitGivenBack() {
   if (controllers_.count() == 0) return;
-  const Nanos end = Now() + 5min;
-  const auto is_going = [this](const json& block) {
-    const std::string node = block["spec"].value("node", "");
-    return block["metadata"].contains("deletionTimestamp") || cluster_.IsGone(node);
+  const Nanos end = Now() + kGivenBackMax;
+  // A block that names a pod that lives stays: a thief may have written it (docs/hardening.md).
+  const auto lives = [this](const json& entry) { return NamesLivePod(entry.get_ref<const std::string&>()); };
+  const auto is_going = [&](const json& block) {
+    const bool has_node = !cluster_.IsGone(block["spec"].value("node", ""));
+    const bool has_to_go = block["metadata"].contains("deletionTimestamp") || !has_node;
+    return has_to_go && std::ranges::none_of(block["allocations"], lives);
   };
-  while (pools_.IsDraining() || std::ranges::any_of(store_.Objects(kBlocksAtRest), is_going)) {
-    if (Now() > end) return;
+  while (std::ranges::any_of(store_.Objects(kBlocksAtRest), is_going)) {
+    if (Now() > end) return story_.Break("gone", "a block that was deleted, or whose Node is gone, is still there");
     std::this_thread::sleep_for(1s);
   }
 }
