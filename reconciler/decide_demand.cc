@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "crds/quantity.h"
@@ -22,6 +23,7 @@ struct Group {
   PodKey key;  // of the pod that has waited longest
   std::size_t count = 0;
   SteadyTime since;
+  SteadyTime served;  // when a block was last created for that pod; min(): never
 };
 
 // The places and addresses that a node has left for further pods.
@@ -69,13 +71,15 @@ class DemandDecider::Pass {
   }
 
  private:
-  // The pods that have waited for kDemandAfter, grouped; the group that has waited longest comes first.
+  // The pods that have waited for kDemandAfter, grouped. The group that got a block longest ago comes first; of groups
+  // that got none, the group that has waited longest. Otherwise one group could get the only free block again and
+  // again.
   std::vector<Group> Groups() {
     const std::set<PodKey>& waiting = scope_.counts.waiting();
-    std::erase_if(decider_.waiting_since_, [&](const auto& item) { return !waiting.contains(item.first); });
+    std::erase_if(decider_.waiting_, [&](const auto& item) { return !waiting.contains(item.first); });
     std::vector<Group> groups;
     for (const PodKey& key : waiting) {
-      const SteadyTime since = decider_.waiting_since_.try_emplace(key, now_.steady).first->second;
+      const auto& [since, served] = decider_.waiting_.try_emplace(key, Waiting{.since = now_.steady}).first->second;
       if (const SteadyTime due = since + kDemandAfter; now_.steady < due) {
         decision_.WakeAt(due);
         continue;
@@ -85,15 +89,16 @@ class DemandDecider::Pass {
       const auto found = std::ranges::find_if(
           groups, [&](const Group& one) { return *one.needs == needs && *one.pod->placement == *pod.placement; });
       if (found == groups.end()) {
-        groups.push_back({.pod = &pod, .needs = &needs, .key = key, .count = 1, .since = since});
+        groups.push_back({.pod = &pod, .needs = &needs, .key = key, .count = 1, .since = since, .served = served});
         continue;
       }
       ++found->count;
       if (since >= found->since) continue;
       found->since = since;
+      found->served = served;
       found->key = key;
     }
-    std::ranges::stable_sort(groups, {}, &Group::since);
+    std::ranges::stable_sort(groups, {}, [](const Group& group) { return std::pair(group.served, group.since); });
     return groups;
   }
 
@@ -315,6 +320,7 @@ class DemandDecider::Pass {
     room.left[one.pool->resource] += AddressesOf(one);
     decider_.tried_[{room.node->name, one.pool->resource}] = now_.steady;
     decider_.created_[block.name] = now_.steady;
+    decider_.waiting_.at(group.key).served = now_.steady;
     decision_.actions.push_back(CreateBlock{.block = block, .why = "pod " + group.key + " waits"});
   }
 

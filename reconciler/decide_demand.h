@@ -69,7 +69,11 @@ class DemandDecider {
   using NodeResource = std::pair<std::string, std::string>;
   class Pass;
 
-  std::map<PodKey, SteadyTime> waiting_since_;
+  struct Waiting {
+    SteadyTime since;
+    SteadyTime served = SteadyTime::min();  // when the controller last created a block for the pod; min(): never
+  };
+  std::map<PodKey, Waiting> waiting_;
   std::map<NodeResource, SteadyTime> room_since_;  // since when the node's address count has had room while pods waited
   // When the controller last created a block there, or last found that the node's room does not help.
   std::map<NodeResource, SteadyTime> tried_;

@@ -49,9 +49,9 @@ class SnapshotWorld {
     return *this;
   }
   SnapshotWorld& Bound(const std::string& name) { return Pod({.name = name, .node = "n1"}); }
-  SnapshotWorld& Later(int seconds) {
-    t_.now.steady += std::chrono::seconds(seconds);
-    t_.now.unix_ms += 1000L * seconds;
+  SnapshotWorld& Later(int count) {
+    t_.now.steady += std::chrono::seconds(count);
+    t_.now.unix_ms += 1000L * count;
     return *this;
   }
 

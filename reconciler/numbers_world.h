@@ -76,10 +76,10 @@ class NumbersWorld {
     return *this;
   }
 
-  // Lets `seconds` seconds pass. Returns what is done in this time, each with its second.
-  Lines Pass(int seconds) {
+  // Lets `count` seconds pass. Returns what is done in this time, each with its second.
+  Lines Pass(int count) {
     Lines lines;
-    for (int i = 0; i <= seconds; ++i) {
+    for (int i = 0; i <= count; ++i) {
       for (const std::string& line : Decide()) lines.push_back(std::to_string(i) + ": " + line);
       t_.now.steady += std::chrono::seconds(1);
       t_.now.unix_ms += 1000;
@@ -143,6 +143,10 @@ class NumbersWorld {
       block.pool_uid = "uid-of-v4";
       t_.world.PutBlock(SeenAs(std::move(block)));
       lines.push_back(std::visit(ActionText(), action));
+      return true;
+    }
+    if (const auto* change = std::get_if<ChangeBlock>(&action)) {
+      t_.world.PutBlock(SeenAs(change->after));
       return true;
     }
     if (const auto* deletion = std::get_if<DeleteBlock>(&action)) {

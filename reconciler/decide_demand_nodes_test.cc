@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which nodes get a block because pods wait, when a block goes on to another node, and what a new block has in it.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reconciler/decide_blocks.h"
+#include "reconciler/decide_demand.h"
+#include "reconciler/numbers_world.h"
+
+namespace berth::reconciler {
+namespace {
+
+using Lines = NumbersWorld::Lines;
+
+// A pool of one block with eight addresses.
+const json kOneBlock = {{"subnet", "10.55.0.0/29"}, {"blockSize", 29}, {"allowEdgeAddresses", true}};
+
+// The seconds of the lines that contain `what`.
+std::vector<int> SecondsOf(const Lines& lines, const std::string& what) {
+  std::vector<int> all;
+  for (const std::string& line : lines) {
+    if (line.contains(what)) all.push_back(std::stoi(line));
+  }
+  return all;
+}
+
+struct NodeCase {
+  const char* name;
+  std::int64_t pods_max;
+  std::vector<Taint> taints;
+  std::vector<Toleration> tolerations;
+  std::size_t want;  // blocks
+};
+class DemandOfNode : public testing::TestWithParam<NodeCase> {};
+
+TEST_P(DemandOfNode, MakesABlockIfAPodCanRunThere) {
+  NumbersWorld world;
+  world.world().world.nodes.PutShown(
+      {.name = "n1", .uid = "u", .is_ready = true, .taints = GetParam().taints, .pods_max = GetParam().pods_max},
+      world.world().now.steady);
+  // A pod that requests nothing takes one of the node's places.
+  world.world().world.pods.Put({.name_space = "default", .name = "a", .uid = "a", .node = "n1"}, {});
+  world.Pass(10);
+  world.Waiting("w", {.node_selector = {}, .terms = {}, .tolerations = GetParam().tolerations});
+  EXPECT_EQ(SecondsOf(world.Pass(60), "create block").size(), GetParam().want);
+}
+
+const Taint kTaint = {.key = "for", .value = "db", .effect = "NoSchedule"};
+const NodeCase kNodeCases[] = {
+    {"WithPlaces", 2, {}, {}, 1},
+    {"WhoseNumberOfPodsIsFull", 1, {}, {}, 0},
+    {"WithATaint", 110, {kTaint}, {}, 0},
+    {"WithATaintThatThePodTolerates", 110, {kTaint}, {{.key = "for", .exists = false, .value = "db", .effect = ""}}, 1},
+};
+INSTANTIATE_TEST_SUITE_P(Table, DemandOfNode, testing::ValuesIn(kNodeCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+Placement In(const std::string& zone) { return {.node_selector = {{"zone", zone}}, .terms = {}, .tolerations = {}}; }
+
+// No pod is placed: each waits for something else as well, such as a port of the node.
+void ExpectVisitsOfThirtySeconds(const std::vector<Placement>& waiting) {
+  NumbersWorld world(kOneBlock);
+  world.Node("n1", true, {{"zone", "a"}}).Node("n2", true, {{"zone", "b"}}).Pass(10);
+  for (std::size_t i = 0; i < waiting.size(); ++i) world.Waiting("w" + std::to_string(i), waiting[i]);
+  const Lines lines = world.Pass(170);
+  std::vector<std::string> visited;
+  for (const std::string& line : lines) {
+    if (line.contains("create block")) visited.push_back(line.substr(line.find("for ") + 4));
+  }
+  EXPECT_THAT(visited, testing::ElementsAre("n1", "n2", "n1", "n2", "n1"));
+  const std::vector<int> counted = SecondsOf(lines, "ipv4=8");
+  const std::vector<int> uncounted = SecondsOf(lines, "ipv4=none");
+  ASSERT_EQ(counted.size(), visited.size());
+  ASSERT_EQ(uncounted.size(), counted.size() - 1);
+  for (std::size_t i = 0; i < uncounted.size(); ++i) {
+    EXPECT_GE(uncounted[i] - counted[i], 30) << "visit " << i;
+    EXPECT_LE(uncounted[i] - counted[i], 40) << "visit " << i;
+  }
+}
+
+TEST(DemandOfTheOnlyBlock, VisitsEachNodeForThirtySeconds) { ExpectVisitsOfThirtySeconds({Placement()}); }
+
+TEST(DemandOfTheOnlyBlock, VisitsEachNodeForThirtySecondsThoughAPodOfTheOtherNodeWaits) {
+  ExpectVisitsOfThirtySeconds({In("a"), In("b")});
+}
+
+TEST(DemandOfTheOnlyBlock, DeletesItFiveSecondsAfterItsNodeDoesNotCountIt) {
+  NumbersWorld world(kOneBlock);
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29", "n1").Pass(30);
+  world.Waiting("w", In("b"));
+  const Lines lines = world.Pass(60);
+  const std::vector<int> uncounted = SecondsOf(lines, "node n1 ipv4=none");
+  const std::vector<int> deleted = SecondsOf(lines, "delete block");
+  ASSERT_EQ(uncounted.size(), 1U);
+  ASSERT_EQ(deleted.size(), 1U);
+  EXPECT_EQ(std::chrono::seconds(deleted[0] - uncounted[0]), kUncountedFor);
+}
+
+TEST(Demand, MakesABlockThatCountsNoReservedAddressAndGetsItsEntries) {
+  NumbersWorld world(kOneBlock);
+  world.world().Reservation("printers", {"10.55.0.0-10.55.0.2"});
+  world.Node("n1").Pass(10);
+  world.Waiting("w").Pass(10);
+  EXPECT_EQ(world.Shown(), "5");
+  const auto& blocks = world.world().world.blocks();
+  ASSERT_EQ(blocks.size(), 1U);
+  EXPECT_EQ(blocks.begin()->second.block->allocations,
+            (std::map<ipam::BlockOffset, std::string>{{0, "! printers"}, {1, "! printers"}, {2, "! printers"}}));
+}
+
+}  // namespace
+}  // namespace berth::reconciler
