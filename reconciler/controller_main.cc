@@ -12,7 +12,6 @@
 #include <functional>
 #include <malloc.h>
 #include <memory>
-#include <optional>
 #include <random>
 #include <stop_token>
 #include <string>
@@ -33,7 +32,6 @@
 #include "reconciler/lead.h"
 #include "reconciler/logging.h"
 #include "reconciler/options.h"
-#include "reconciler/pod_requests.h"
 
 namespace berth::reconciler {
 namespace {
@@ -122,15 +120,7 @@ int Run(const Options& options) {
   const std::jthread signal_thread = StopOnSignal(source, signals);
   const auto lead = [&](const std::stop_token& stop) {
     is_leading = true;
-    Lead(**api,
-         objects,
-         {.reclaim = options.reclaim,
-          .keeps_allocations = options.keeps_allocations,
-          .counts = options.counts,
-          .patches_per_second = options.patches_per_second,
-          .unrequested =
-              options.extender_port == 0 ? std::nullopt : std::optional(ParseResources(options.extender_resources))},
-         stop);
+    Lead(**api, objects, SettingsOf(options), stop);
   };
   if (!options.elects_leader) {
     lead(source.get_token());

@@ -3,9 +3,12 @@
 #include "reconciler/options.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
+
+#include "reconciler/pod_requests.h"
 
 namespace berth::reconciler {
 
@@ -132,6 +135,15 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
   if (probes->parsed()) return probe;
   options.logs_json = log_format == "json";
   return options;
+}
+
+Settings SettingsOf(const Options& options) {
+  const bool has_extender = options.extender_port != 0;
+  return {.reclaim = options.reclaim,
+          .keeps_allocations = options.keeps_allocations,
+          .counts = options.counts,
+          .patches_per_second = options.patches_per_second,
+          .unrequested = has_extender ? std::optional(ParseResources(options.extender_resources)) : std::nullopt};
 }
 
 }  // namespace berth::reconciler

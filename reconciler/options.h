@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "http/http_probe.h"
-#include "reconciler/decide_orphans.h"
+#include "reconciler/decide.h"
 
 namespace berth::reconciler {
 
@@ -41,5 +41,8 @@ struct Exit {
 // `version` for --version.
 [[nodiscard]] std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
                                                                            const std::string& version);
+
+// How the controller decides, with these options.
+[[nodiscard]] Settings SettingsOf(const Options& options);
 
 }  // namespace berth::reconciler

@@ -26,6 +26,8 @@ TEST(Options, Defaults) {
   EXPECT_TRUE(options.elects_leader);
   EXPECT_EQ(options.reclaim, Reclaim::kOn);
   EXPECT_TRUE(options.keeps_allocations);
+  EXPECT_TRUE(options.counts);
+  EXPECT_EQ(options.patches_per_second, 20);
   EXPECT_FALSE(options.logs_json);
 }
 
@@ -37,6 +39,8 @@ TEST(Options, AllOfThem) {
                              "--no-leader-election",
                              "--reclaim=report",
                              "--allocations=off",
+                             "--count=on",
+                             "--node-patches-per-second=7",
                              "--health-address=[::1]:0",
                              "--extender-port=9747",
                              "--extender-cert=/c",
@@ -53,6 +57,8 @@ TEST(Options, AllOfThem) {
   EXPECT_FALSE(options.elects_leader);
   EXPECT_EQ(options.reclaim, Reclaim::kReport);
   EXPECT_FALSE(options.keeps_allocations);
+  EXPECT_TRUE(options.counts);
+  EXPECT_EQ(options.patches_per_second, 7);
   EXPECT_EQ(options.health_address, "[::1]:0");
   EXPECT_EQ(options.extender_port, 9747);
   EXPECT_EQ(options.extender_cert, "/c");
@@ -61,6 +67,31 @@ TEST(Options, AllOfThem) {
   EXPECT_EQ(options.extender_address, "10.0.0.7");
   EXPECT_EQ(options.extender_resources, "ipv4,ipv6");
   EXPECT_TRUE(options.logs_json);
+}
+
+TEST(Options, AreTheSettingsOfTheController) {
+  const auto settings_of = [](const std::vector<const char*>& arguments) {
+    return SettingsOf(std::get<Options>(Parse(arguments)));
+  };
+  const Settings ordinary = settings_of({});
+  EXPECT_EQ(ordinary.reclaim, Reclaim::kOn);
+  EXPECT_TRUE(ordinary.keeps_allocations);
+  EXPECT_TRUE(ordinary.counts);
+  EXPECT_EQ(ordinary.patches_per_second, 20);
+  EXPECT_FALSE(ordinary.unrequested);
+  const Settings changed =
+      settings_of({"--count=off", "--node-patches-per-second=7", "--reclaim=report", "--allocations=off"});
+  EXPECT_EQ(changed.reclaim, Reclaim::kReport);
+  EXPECT_FALSE(changed.keeps_allocations);
+  EXPECT_FALSE(changed.counts);
+  EXPECT_EQ(changed.patches_per_second, 7);
+  const Settings extends = settings_of({"--extender-port=9747",
+                                        "--extender-cert=/c",
+                                        "--extender-key=/k",
+                                        "--extender-address=10.0.0.7",
+                                        "--extender-resources=ipv4,ipv6"});
+  EXPECT_EQ(extends.unrequested,
+            (std::vector<UnitRequest>{{.resource = "ipv4", .units = 1}, {.resource = "ipv6", .units = 1}}));
 }
 
 struct RefusedCase {
@@ -83,6 +114,9 @@ const RefusedCase kRefusedCases[] = {
     {"UnknownLevel", {"--log-level", "loud"}},
     {"UnknownReclaim", {"--reclaim", "maybe"}},
     {"UnknownAllocations", {"--allocations", "maybe"}},
+    {"UnknownCount", {"--count", "maybe"}},
+    {"NoPatchASecond", {"--node-patches-per-second=0"}},
+    {"TooManyPatchesASecond", {"--node-patches-per-second=1001"}},
     {"UnknownFormat", {"--log-format", "xml"}},
     {"MissingValue", {"--kubeconfig"}},
     {"StrayWord", {"start"}},
