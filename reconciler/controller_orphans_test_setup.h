@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "reconciler/controller_test_setup.h"
 #include "reconciler/read_holders.h"
@@ -21,7 +22,7 @@ class ControllerOrphansTest : public ControllerTest {
       "default/web 11111111-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
   static constexpr char kBlock[] = "10.55.0.0-26";
 
-  ControllerOrphansTest() : ControllerTest({.reclaim = Reclaim::kOn}) {
+  explicit ControllerOrphansTest(Settings settings = {.reclaim = Reclaim::kOn}) : ControllerTest(std::move(settings)) {
     PutPool("web", {{"subnet", "10.55.0.0/24"}});
     Settle();
     PutBlock("web", "10.55.0.0/26", {{"3", kOrphan}});
