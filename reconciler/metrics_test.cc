@@ -65,5 +65,31 @@ TEST(ControllerMetrics, SayWhoLeadsAndWhatFails) {
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_write_failures_total{code=\"unavailable\"} 1\n"));
 }
 
+TEST(ControllerMetrics, SayHowManyNodesWereWritten) {
+  Metrics metrics;
+  EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_node_writes_total 0\n"));
+  metrics.NodeWritten();
+  metrics.NodeWritten();
+  EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_node_writes_total 2\n"));
+}
+
+TEST(ControllerMetrics, SayWhatTheExtenderAnswersAndAssumes) {
+  Metrics metrics;
+  metrics.ExtenderAnswered("filter", "chosen", std::chrono::milliseconds(3));
+  metrics.ExtenderAnswered("filter", "chosen", std::chrono::milliseconds(70));
+  metrics.ExtenderAnswered("filter", "none", std::chrono::milliseconds(3));
+  metrics.ExtenderAnswered("prioritize", "error", std::chrono::milliseconds(3));
+  metrics.SetExtenderAssumed(4);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("berth_controller_extender_requests_total{result=\"chosen\",verb=\"filter\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("berth_controller_extender_requests_total{result=\"none\",verb=\"filter\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("berth_controller_extender_requests_total{result=\"error\",verb=\"prioritize\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("berth_controller_extender_seconds_count{verb=\"filter\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("berth_controller_extender_seconds_bucket{verb=\"filter\",le=\"0.004\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("berth_controller_extender_assumed_pods 4\n"));
+  metrics.SetExtenderAssumed(0);
+  EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_extender_assumed_pods 0\n"));
+}
+
 }  // namespace
 }  // namespace berth::reconciler
