@@ -112,8 +112,11 @@ class AgentTest : public testing::Test {
     return MakeAgentOf(watched_, {.watches_blocks = watches_blocks, .server = server});
   }
   std::unique_ptr<Agent> MakeAgentOf(k8sclient::Api& api, const Wanted& wanted) {
+    return MakeAgentBy(k8sclient::RealClock(), api, wanted);
+  }
+  std::unique_ptr<Agent> MakeAgentBy(k8sclient::Clock& clock, k8sclient::Api& api, const Wanted& wanted) {
     auto made = Agent::Make(api,
-                            k8sclient::RealClock(),
+                            clock,
                             {.node = wanted.node,
                              .state_dir = state_dir() + wanted.machine,
                              .run_dir = run_dir() + wanted.machine,
