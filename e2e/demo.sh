@@ -115,7 +115,8 @@ pods_in() { kubectl get pods -l app=web --field-selector="status.phase=$1" -o na
 
 # await_pods RUNNING PENDING
 await_pods() { within_two_minutes are_there "$1" "$2" || { kubectl get pods; return 1; }; }
-are_there() { [[ $(pods_in Running) == "$1" && $(pods_in Pending) == "$2" ]]; }
+are_there() { [[ $(pods_in Running) == "$1" && $(pods_in Pending) == "$2" && $(pods_without_address) == "$2" ]]; }
+pods_without_address() { reason_of_pending | grep -c 'Insufficient ipam\.berth\.dev/ipv4'; }
 within_two_minutes() {
   local end=$((SECONDS + 120))
   until "$@"; do
@@ -129,7 +130,7 @@ replace_one() {
 }
 reason_of_pending() {
   kubectl get pods -l app=web --field-selector=status.phase=Pending \
-    -o jsonpath='{range .items[*]}{.metadata.name}{"  "}{.status.conditions[?(@.type=="PodScheduled")].message}{"\n"}{end}' | cut -c1-110
+    -o jsonpath='{range .items[*]}{.metadata.name}{"  "}{.status.conditions[?(@.type=="PodScheduled")].message}{"\n"}{end}'
 }
 
 run_pods() {
@@ -255,7 +256,7 @@ main() {
   shown kubectl get nodes -o custom-columns='NODE:.metadata.name,ADDRESSES:.status.allocatable.ipam\.berth\.dev/ipv4'
   step "room for $room pods, deployment/web scaled to $((room + 2))" scale_beyond "$room"
   say "" "$room run, and 2 wait:"
-  reason_of_pending | sed 's/^/    /'
+  reason_of_pending | cut -c1-110 | sed 's/^/    /'
   step "one pod deleted, one that waited runs" replace_one "$room"
 
   heading "All pods gone"
