@@ -61,6 +61,22 @@ refused() {
   if "$@"; then echo "it succeeded"; return 1; fi
 }
 
+# pids_of PROGRAM: prints the PIDs of the main processes of this cluster's containers that run PROGRAM, without probes, which
+# run only for a moment. Requires: $dir, the cluster's folder.
+pids_of() {
+  local exe
+  find /proc/[0-9]*/exe -prune -lname /berth-agent 2>/dev/null | while read -r exe; do
+    if grep -qsF "$dir/n" "${exe%exe}mountinfo" && grep -qs '^NSpid:.*[[:space:]]1$' "${exe%exe}status" &&
+      grep -qsaz "^/$1$" "${exe%exe}cmdline"; then
+      cut -d/ -f3 <<<"$exe"
+    fi
+  done
+}
+
+controller_metrics() { # PID
+  curl -sf --unix-socket "/proc/$1/root/run/probe/controller.sock" http://berth/metrics
+}
+
 # purge_as_told [OPTION...]: deletes crds/ with the commands of docs/install.md, and appends the options to the last command.
 # Requires: $root.
 purge_as_told() {

@@ -179,6 +179,14 @@ old_form() {
   ask '{"pod": {"metadata": {"name": "a", "namespace": "default", "uid": "u"}, "spec": {"hostNetwork": true}},
     "nodes": {"items": [{"metadata": {"name": "n1"}}]}}' | jq -ce '[.nodes.items[].metadata.name] == ["n1"] and .error == ""'
 }
+# Succeeds if the controllers' metrics count the questions of the scheduler.
+metrics_count_questions() {
+  local pid
+  for pid in $(pids_of berth-controller); do controller_metrics "$pid" || return 1; done >"$work/metrics"
+  grep -E '^berth_controller_extender_requests_total\{.*verb="filter".*\} [1-9]' "$work/metrics" &&
+    grep -E '^berth_controller_extender_seconds_count\{.*verb="filter".*\} [1-9]' "$work/metrics" &&
+    grep '^berth_controller_extender_assumed_pods ' "$work/metrics"
+}
 needs_certificate() { refused curl --silent --insecure "https://127.0.0.1:$port/filter"; }
 
 # --- All of it --------------------------------------------------------------------------------------------------------
@@ -187,6 +195,7 @@ set_up
 check "kube-scheduler asks berth" scheduler_asks_berth
 check "a question in the form of 2017 is answered in that form" soon old_form
 check "a caller without a certificate is not answered" needs_certificate
+check "the controllers' metrics count the questions" metrics_count_questions
 for scenario in "${@:2}"; do $scenario; done
 if (($# < 2)); then
   burst

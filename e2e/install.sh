@@ -54,9 +54,6 @@ both_controllers() {
 }
 
 agent_metrics() { curl -sf --unix-socket "$dir/n1/run/berth/agent.sock" http://berth/metrics; }
-controller_metrics() { # PID
-  curl -sf --unix-socket "/proc/$1/root/run/probe/controller.sock" http://berth/metrics
-}
 
 # The programs have the metrics that the alerts use, and Prometheus understands metrics and alerts.
 alerts_use_real_metrics() {
@@ -99,18 +96,6 @@ first_pod() {
 
 addresses_of() { # DEPLOYMENT: one line for each pod, sorted
   kubectl get pods -l "app=$1" -o jsonpath='{range .items[*]}{.status.podIP}{"\n"}{end}' | sort
-}
-
-# pids_of PROGRAM: prints the PIDs of the main processes of this cluster's containers that run PROGRAM, without probes, which
-# run only for a moment.
-pids_of() {
-  local exe
-  find /proc/[0-9]*/exe -prune -lname /berth-agent 2>/dev/null | while read -r exe; do
-    if grep -qsF "$dir/n1" "${exe%exe}mountinfo" && grep -qs '^NSpid:.*[[:space:]]1$' "${exe%exe}status" &&
-      grep -qsaz "^/$1$" "${exe%exe}cmdline"; then
-      cut -d/ -f3 <<<"$exe"
-    fi
-  done
 }
 
 status_of() { # PROGRAM FIELD: the different values of the field in the program's processes
