@@ -6,6 +6,7 @@
 #   e2e/scenarios/numbers.py [SCENARIO...]     default: all of them; needs make
 import base64
 import concurrent.futures
+import datetime
 import http.client
 import ipaddress
 import json
@@ -23,6 +24,9 @@ from cluster import ROOT, Cluster, Failure, cpu_seconds, resident_megabytes, unt
 NODES = 1000
 RISING = 100  # nodes that get a second block at the same time
 STARTS_PER_SECOND = 100
+STARTS_PER_SECOND_MIN = 80
+RISE_S = 2  # how soon the counts of RISING nodes must rise
+ROUNDS = 3  # tries, because other programs of the machine may disturb one
 SECONDS = 30
 BLOCK = 26  # prefix length
 RESOURCE = "ipam.berth.dev/ipv4"
@@ -61,8 +65,8 @@ class Api:
 
 
 class Numbers:
-    def __init__(self, cluster: Cluster, api: Api, controller: int):
-        self._cluster, self._api, self._controller = cluster, api, controller
+    def __init__(self, cluster: Cluster, api: Api, controller: int, log: Path):
+        self._cluster, self._api, self._controller, self._log = cluster, api, controller, log
 
     def create_nodes(self) -> None:
         pool = self._cluster.get("ippool", "numbers")
@@ -110,11 +114,16 @@ class Numbers:
         resident = resident_megabytes(self._controller)
         patched = [node["metadata"]["name"] for node in self._nodes()
                    if versions[node["metadata"]["name"]] != node["metadata"]["resourceVersion"]]
-        said = (f"{changes / took:.0f} starts and ends of pods a second on {NODES} nodes; {spent:.2f} ms of the controller's CPU time "
+        said = (f"{changes / 2 / took:.0f} starts and ends of pods a second on {NODES} nodes; {spent:.2f} ms of the controller's CPU time "
                 f"each; resident {resident:.0f} MB; {len(patched)} Nodes patched")
-        if patched or resident >= 300 or spent > 2:
+        if patched or resident >= 300 or spent > 2 or changes / 2 / took < STARTS_PER_SECOND_MIN:
             raise Failure(said)
         return said
+
+    def _last_write(self) -> float:
+        """When the controller last wrote an address count. Its log says so without requests that would disturb it."""
+        lines = [line for line in self._log.read_text().splitlines() if "address counts of a Node written" in line]
+        return datetime.datetime.fromisoformat(lines[-1].split(" ")[0]).timestamp()
 
     def _come_and_go(self, number: int) -> None:
         name = f"pod-{number}"
@@ -127,14 +136,21 @@ class Numbers:
 
     def numbers_of_a_hundred_nodes_rise_at_once(self) -> str:
         pool = self._cluster.get("ippool", "numbers")
-        calls = [self._block(pool, NODES + i, f"node-{i:04}") for i in range(RISING)]
-        # Waits, because the controller does not change an address count again for up to 10 s.
-        time.sleep(11)
-        began = time.monotonic()
-        self._api.each(calls)
-        created = time.monotonic()
-        took = until("they show both blocks", 10, lambda: self._showing(2) == RISING, pause=0.05)
-        return f"{RISING} blocks created in {created - began:.2f} s; all Nodes show them {took:.2f} s after the last"
+        seen = []
+        for number in range(1, ROUNDS + 1):
+            indexes = range((number - 1) * RISING, number * RISING)
+            calls = [self._block(pool, NODES + i, f"node-{i:04}") for i in indexes]
+            # Nothing shows when the controller may write a burst of Nodes again. It may after 5 s, and change a count after 10 s.
+            time.sleep(11)
+            began = time.time()
+            self._api.each(calls)
+            created = time.time()
+            until("they show both blocks", 30, lambda: self._showing(2) == indexes.stop, pause=1)
+            took = self._last_write() - created
+            seen.append(f"{RISING} blocks created in {created - began:.2f} s; all Nodes show them {took:.2f} s after the last")
+            if took <= RISE_S:
+                return "; ".join(seen)
+        raise Failure("; ".join(seen))
 
 
 SCENARIOS: tuple[Callable[[Numbers], str], ...] = (Numbers.pods_that_come_and_go_cost_little_and_patch_no_node,
@@ -161,7 +177,7 @@ def main() -> int:
                 process = subprocess.Popen([str(ROOT / "build" / "bin" / "berth-controller"), "--kubeconfig", cluster.kubeconfig],
                                            stdout=log, stderr=log)
             cluster.kubectl("wait", "--for=condition=Ready", "ippool/numbers", "--timeout=60s")
-            numbers = Numbers(cluster, Api(cluster.kubeconfig, folder), process.pid)
+            numbers = Numbers(cluster, Api(cluster.kubeconfig, folder), process.pid, folder / "controller.log")
             numbers.create_nodes()
             failed = 0
             for scenario in chosen:
