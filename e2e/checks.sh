@@ -40,12 +40,13 @@ soon() { within 60 "$@"; }
 # nothing else; without it, the limit is that of `soon`. Prints the time in both cases.
 exec {checks_output}>&1
 promptly() {
-  local promised=$1 limit=$1 begun=${EPOCHREALTIME/[.,]/}
+  local promised=$1 limit=$1 took begun=${EPOCHREALTIME/[.,]/}
   shift
   [[ -n ${BERTH_ALONE:-} ]] || limit=$((promised > 60 ? promised : 60))
   within "$limit" "$@" || return 1
-  printf '            after %d ms, promised within %d s:\n' $(((${EPOCHREALTIME/[.,]/} - begun) / 1000)) "$promised" \
-    >&"$checks_output"
+  took=$(((${EPOCHREALTIME/[.,]/} - begun) / 1000))
+  printf '            after %d ms, promised within %d s:\n' "$took" "$promised" >&"$checks_output"
+  ((took <= limit * 1000)) || { echo "too late, after $took ms: $*"; return 1; }
 }
 
 # equals WANT COMMAND...: the command must succeed and print exactly WANT.

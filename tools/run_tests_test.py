@@ -147,6 +147,15 @@ class Run(unittest.TestCase):
         )
         self.assertEqual(code, 0, text)
 
+    def test_a_step_of_the_lane_alone_begins_when_all_others_have_ended(self):
+        flag = self.root / "other"
+        steps = [
+            Step("a", f"[[ -e {flag} ]]", minutes=1, lane="alone"),
+            Step("b", f"sleep 0.3; touch {flag}; false", minutes=1, lane="tidy"),
+        ]
+        _, last, _ = self.run_steps(*steps)
+        self.assertEqual(last, "1 passed, 1 failed")
+
     def test_a_step_gives_way_as_it_says(self):
         code, _, text = self.run_steps(
             Step("a", f"nice; [[ $(nice) == $(({os.nice(0)} + 5)) ]]", minutes=1, gives_way=5),
