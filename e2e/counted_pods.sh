@@ -109,23 +109,11 @@ event_of_node() { # NODE REASON
   kubectl get events --field-selector "involvedObject.kind=Node,involvedObject.name=$1,reason=$2" -o name | grep -q .
 }
 
-# When nothing changes: each address count is missing, or at least the sum of the bound pods' requests; and all address counts
-# minus all requests are at most the free addresses.
+# numbers_are_right [NODE...]: succeeds if each Node shows the address count that it should show (address_counts.py), and if the
+# scheduler and the kubelets have done their work. NODE: a node that is switched off.
 numbers_are_right() {
   local problems
-  problems=$(kubectl get nodes,pods,ippools --all-namespaces -o json | jq -r '.items
-    | [.[] | select(.kind == "Pod" and .spec.nodeName and (.status.phase | IN("Pending", "Running")))
-      | .spec.nodeName as $node | .spec.containers[].resources.requests // {} | to_entries[]
-      | select(.key | startswith("ipam.berth.dev/")) | {node: $node, resource: .key, units: (.value | tonumber)}] as $requests
-    | [.[] | select(.kind == "Node") | .metadata.name as $node | .status.allocatable | to_entries[]
-      | select(.key | startswith("ipam.berth.dev/")) | .key as $resource | {node: $node, resource: $resource, number: (.value | tonumber),
-        requested: ([$requests[] | select(.node == $node and .resource == $resource).units] | add // 0)}] as $numbers
-    | [.[] | select(.kind == "IPPool") | {free: (.status.free // "0" | tonumber),
-        resource: ("ipam.berth.dev/" + if .spec.subnet | contains(":") then "ipv6" else "ipv4" end)}] as $pools
-    | ($numbers[] | select(.number < .requested) | "\(.node) shows \(.number) of \(.resource), and its pods request \(.requested)"),
-      ($numbers | group_by(.resource)[] | .[0].resource as $resource | (map(.number - .requested) | add) as $left
-        | ([$pools[] | select(.resource == $resource).free] | add // 0) as $free
-        | select($left > $free) | "nodes have \($left) left of \($resource), and \($free) are free")') || return 1
+  problems=$(kubectl get nodes,pods,ippools,ipblocks --all-namespaces -o json | python3 "$root/e2e/address_counts.py" "$@") || return 1
   [[ -z $problems ]] || { echo "$problems"; return 1; }
 }
 
