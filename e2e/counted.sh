@@ -407,17 +407,20 @@ walk_steps() { # FROM TO
   for ((step = $1; step <= $2; step++)); do
     walk_step "$step" >>"$work/walk.log" 2>&1
     begun=$SECONDS
-    within 120 numbers_are_right ${off:+"$off"} || { echo "after this step: $(tail -n 1 "$work/walk.log")"; return 1; }
+    within 120 numbers_are_right ${off:+"$off"} || { sed -n "/ $step: /,\$p" "$work/walk.log"; return 1; }
     took=$((SECONDS - begun))
-    ((took <= longest)) || { longest=$took; of=$(tail -n 1 "$work/walk.log"); }
+    ((took <= longest)) || { longest=$took; of=$(grep -m 1 " $step: " "$work/walk.log"); }
   done
   printf '       the longest wait was %d s, after: %s\n' "$longest" "${of-}" >&"$checks_output"
+}
+has_controller_beside() { # NODE
+  kubectl get pods --namespace berth-system -l app.kubernetes.io/component=controller -o json | jq -e --arg node "$1" \
+    'any(.items[]; .spec.nodeName != $node and any(.status.conditions[]?; .type == "Ready" and .status == "True"))'
 }
 # Switches a node off, unless one is off already or the node runs the only controllers. The Node stays, or is deleted.
 node_goes() { # NODE DELETE: 1 or 0
   [[ -z $off ]] || { echo "$off is off"; return; }
-  kubectl get pods --namespace berth-system -l app.kubernetes.io/component=controller -o json | jq -e --arg node "$1" \
-    'any(.items[]; .spec.nodeName != $node and any(.status.conditions[]?; .type == "Ready" and .status == "True"))' || return
+  has_controller_beside "$1" >/dev/null || { echo "no other node than $1 has a controller"; return; }
   switch power_off "$1" && off=$1
   (($2 == 0)) || kubectl delete node "$1"
   echo "$1 went off, Node deleted: $2"
