@@ -29,7 +29,7 @@ struct Group {
 // The places and addresses that a node has left for further pods.
 struct Room {
   const SeenNode* node;
-  std::int64_t places = 0;
+  std::int64_t places;
   std::map<std::string, std::int64_t> left = {};  // units by resource
 };
 
