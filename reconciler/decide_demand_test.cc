@@ -112,6 +112,25 @@ TEST(Demand, OfAPodThatRequestsMoreThanABlockHasTakesTheBlockThatIsMissing) {
   EXPECT_EQ(CountOf(lines, "for n1"), 2U);
 }
 
+TEST(Demand, OfAPodThatLacksExactlyABlockTakesOneFromAnotherNode) {
+  NumbersWorld world(PoolOf(2));
+  world.Full("10.55.0.0/29", "n1").Node("n1", true, {{"zone", "b"}}).Node("n2").Block("10.55.0.8/29", "n2").Pass(70);
+  const Lines lines = world.Waiting("w", On("b"), 8).Pass(28);
+  EXPECT_EQ(CountOf(lines, "delete block"), 1U);
+  EXPECT_EQ(CountOf(lines, "for n1"), 1U);
+}
+
+TEST(Demand, OfAPodThatLacksTwoResourcesMakesNoBlockOfOneAlone) {
+  NumbersWorld world;
+  world.world().Pool("other", {{"subnet", "10.66.0.0/29"}, {"resource", "other"}}, {.is_ready = true});
+  world.world().Space("default", {"v4", "other"});
+  world.world().Block("10.66.0.0/29", "other", {{3, kHeldEntry}}, {.node = "n2"});
+  world.Node("n1", true, {{"zone", "b"}}).Node("n2").Pass(10);
+  EXPECT_EQ(CountOf(world.WaitingFor("w", {{"ipv4", 1}, {"other", 1}}, On("b")).Pass(20), "create block"), 0U);
+  world.world().world.RemoveBlock("10.66.0.0-29");
+  EXPECT_EQ(CountOf(world.Pass(5), "create block"), 2U);
+}
+
 TEST(Demand, OfAPodThatAnotherNodeCanTakeTakesNoBlockFromAnybody) {
   NumbersWorld world(PoolOf(3));
   world.Node("n1").Node("n2").Block("10.55.0.0/29", "n1").Bound("a", 1, "n1").Block("10.55.0.8/29", "n2").Pass(70);

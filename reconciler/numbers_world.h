@@ -22,8 +22,9 @@ class NumbersWorld {
     t_.Pool("v4", std::move(spec), {.is_ready = true}).Space("default", {"v4"});
   }
 
-  NumbersWorld& Node(const std::string& name, bool is_ready = true, const ipam::Labels& labels = {}) {
-    SeenNode node{.name = name, .uid = "uid-of-" + name, .is_ready = is_ready, .labels = labels, .pods_max = 110};
+  NumbersWorld& Node(const std::string& name, bool is_ready = true, const ipam::Labels& labels = {},
+                     std::int64_t pods_max = 110) {
+    SeenNode node{.name = name, .uid = "uid-of-" + name, .is_ready = is_ready, .labels = labels, .pods_max = pods_max};
     if (const SeenNode* before = t_.world.nodes.Find(name)) node.numbers = before->numbers;
     t_.world.nodes.PutShown(std::move(node), t_.now.steady);
     return *this;
@@ -44,6 +45,13 @@ class NumbersWorld {
     t_.Block(cidr, "v4", {}, {.is_deleting = is_deleting, .node = node});
     return *this;
   }
+  // A block in which pods that request nothing hold all eight addresses.
+  NumbersWorld& Full(const std::string& cidr, const std::string& node = "n1") {
+    std::map<ipam::BlockOffset, std::string> entries;
+    for (ipam::BlockOffset i = 0; i < 8; ++i) entries[i] = kHeldEntry;
+    t_.Block(cidr, "v4", std::move(entries), {.node = node});
+    return *this;
+  }
   // A pod on the node that requests `units` and has no entries.
   NumbersWorld& Bound(const std::string& name, std::int64_t units = 1, const std::string& node = "n1") {
     t_.world.pods.Put({.name_space = "default", .name = name, .uid = name, .node = node, .requests = {{"ipv4", units}}},
@@ -58,10 +66,13 @@ class NumbersWorld {
   }
   // A pod for which the scheduler finds no node.
   NumbersWorld& Waiting(const std::string& name, Placement placement = {}, std::int64_t units = 1) {
+    return WaitingFor(name, {{"ipv4", units}}, std::move(placement));
+  }
+  NumbersWorld& WaitingFor(const std::string& name, std::vector<UnitRequest> requests, Placement placement = {}) {
     t_.world.pods.Put({.name_space = "default",
                        .name = name,
                        .uid = name,
-                       .requests = {{"ipv4", units}},
+                       .requests = std::move(requests),
                        .is_unschedulable = true,
                        .placement = std::make_shared<const Placement>(std::move(placement))},
                       t_.now.steady);
