@@ -304,6 +304,17 @@ TEST_F(LostTest, ThatNothingIsContestedIsSaidOnlyAfterPodsAndBlocksHadTimeToDisa
   EXPECT_FALSE(decision_.contested.has_value());
 }
 
+// The watches of pods and blocks do not show the same moment, whatever was found before.
+TEST_F(LostTest, AnAddressThatWasLostIsReportedOnlyAfterItWasContestedForTwentySeconds) {
+  PutBlock({});
+  Pass(seconds(50));
+  PutBlock({{3, kHeldEntry}});
+  Pass(seconds(20));
+  EXPECT_THAT(Contested(), IsEmpty());
+  Pass(seconds(11));
+  EXPECT_EQ(Contested().size(), 1U);
+}
+
 TEST_F(LostTest, AnotherNodesPodWithTheAddressIsReportedToo) {
   PutBlock({{3, kHeldEntry}}, {.node = "n2"});
   Pass(seconds(31));
