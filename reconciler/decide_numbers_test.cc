@@ -232,7 +232,19 @@ TEST(Numbers, OfAHundredNodesAreWrittenInOneGoAndThenTwentyASecond) {
   EXPECT_EQ(by_second, (std::map<int, int>{{3, 100}, {4, 20}, {5, 10}}));
 }
 
-TEST(Numbers, ThatPodsWaitForAreWrittenFirst) {
+TEST(Numbers, ThatPodsWaitForAreWrittenFirstThenThoseThatRiseThenTheRest) {
+  NumbersWorld world({{"subnet", "10.55.0.0/24"},
+                      {"blockSize", 29},
+                      {"allowEdgeAddresses", true},
+                      {"nodeSelector", {{"matchLabels", {{"zone", "a"}}}}}});
+  for (const char* name : {"n1", "n2", "n3"}) world.Node(name, true, {{"zone", "a"}});
+  world.Block("10.55.0.0/29", "n1").Block("10.55.0.8/29", "n2").Pass(20);
+  world.Node("n1").Block("10.55.0.16/29", "n2").Block("10.55.0.24/29", "n3");
+  world.Waiting("w", {.node_selector = {{"no", "node"}}, .terms = {}, .tolerations = {}});
+  EXPECT_EQ(world.Pass(0), (Lines{"0: node n3 ipv4=8", "0: node n2 ipv4=16", "0: node n1 ipv4=none"}));
+}
+
+TEST(Numbers, ThatPodsWaitForAreWrittenSoon) {
   NumbersWorld world({{"subnet", "10.55.0.0/20"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
   for (int i = 0; i < 130; ++i) world.Node("n" + std::to_string(100 + i));
   world.Pass(8);
