@@ -267,6 +267,21 @@ const PoolDrainCase kPoolDrainCases[] = {
      [](TestWorld& t) { t.Pool("web", kDrainedPool, {.has_finalizer = false, .is_deleting = true}); },
      kNothing,
      kNothing},
+    {"WhateverPoolsComeBeforeIt",
+     [](TestWorld& t) {
+       t.Pool("a-live", kDrainedPool).Pool("b-accepted", kDrainedPool, kDying).Space("default", {"b-accepted"});
+       t.Pool("c-drained", kDrainedPool, kDying).Pool("web", kDrainedPool, kDying);
+     },
+     {"relist for IPPool/c-drained", "relist for IPPool/web"},
+     {"pool c-drained finalizers=[]", "pool web finalizers=[]"}},
+    {"ABlockOfItKeepsAPoolThatCannotBeRead",
+     [](TestWorld& t) { t.Pool("web", {{"subnet", "nonsense"}}, kDying).Block("10.55.0.0/26", "web", {}); },
+     kNothing,
+     kNothing},
+    {"ABlockOfAnotherPoolKeepsNone",
+     [](TestWorld& t) { t.Pool("web", {{"subnet", "nonsense"}}, kDying).Block("10.55.0.0/26", "blue", {}); },
+     kPoolAsksFirst,
+     kPoolReleased},
 };
 INSTANTIATE_TEST_SUITE_P(Table, PoolDrains, testing::ValuesIn(kPoolDrainCases),
                          [](const auto& c) { return std::string(c.param.name); });
