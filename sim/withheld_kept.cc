@@ -3,6 +3,7 @@
 #include <string>
 #include <variant>
 
+#include "reconciler/suspects.h"
 #include "sim/checkers.h"
 
 namespace berth::sim {
@@ -18,9 +19,11 @@ class WithheldKept final : public Checker {
       const auto was = ipam::ParseEntry(entry.get_ref<const std::string&>());
       const auto now = after["allocations"].find(offset);
       if (!std::holds_alternative<ipam::ReservedEntry>(was) || now == after["allocations"].end()) continue;
-      // What somebody was told before is written again, whatever stands there.
+      // What somebody was told before is written again, whatever stands there, and the controller writes the entry of a
+      // pod that says that it has the address.
       const ipam::Attachment attachment(ipam::AttachmentOf(now->get_ref<const std::string&>()));
-      if (attachment.empty() || told_.contains(attachment)) continue;
+      const bool is_put_back = attachment.starts_with(reconciler::kNoNetwork);
+      if (attachment.empty() || is_put_back || told_.contains(attachment)) continue;
       story_.Break("withheld", "a reserved address was taken: " + now->dump());
     }
   }

@@ -265,7 +265,8 @@ void World::Main() {
     else
       WaitCalmly();
   }
-  if (May("day") && Below(kDayOneIn) == 0) LiveADay();
+  // A plant is found sooner without.
+  if (plant_ == nullptr && May("day") && Below(kDayOneIn) == 0) LiveADay();
   EndThief();
   ComeToRest();
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
