@@ -175,7 +175,7 @@ class Core {
   [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
                                 const std::string& block, News& news);
   // For each idle block that has handed-out addresses or entries to write, or needs a fence, submits a deferred change
-  // that is due at once, unless the API server refused one of the block's changes a short time ago (retry_pause).
+  // that is due at once, unless the API server refused these a short time ago (retry_pause).
   // Returns the ids of these changes. Also parts from foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(SteadyTime deadline, const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.

@@ -228,7 +228,12 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
 
 // The API server has checked the content: a schema, a rule or a policy refuses it.
 void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, const Now& now, News& news) {
-  state.retry_pause.AfterRefusal(now.steady);
+  // A refused change of a call says nothing about the entries that WriteWhatIsLeft sends: without this condition one DEL
+  // that is refused for ever could keep them waiting for ever.
+  const auto is_of_nobody = [](const PendingChange& one) {
+    return std::holds_alternative<ipam::NoChange>(one.change.what) && !one.change.standby;
+  };
+  if (std::ranges::all_of(round.changes, is_of_nobody)) state.retry_pause.AfterRefusal(now.steady);
   if (round.only) {
     const auto one = state.handed_out.find(*round.only);
     if (one != state.handed_out.end()) {
