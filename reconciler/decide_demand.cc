@@ -71,9 +71,8 @@ class DemandDecider::Pass {
   }
 
  private:
-  // The pods that have waited for kDemandAfter, grouped. The group that got a block longest ago comes first; of groups
-  // that got none, the group that has waited longest. Otherwise one group could get the only free block again and
-  // again.
+  // The pods that have waited for kDemandAfter, grouped. The group that has waited longest comes first. If a group gets
+  // a block, its time begins anew: otherwise the group could get the only free block again and again.
   std::vector<Group> Groups() {
     const std::set<PodKey>& waiting = scope_.counts.waiting();
     std::erase_if(decider_.waiting_, [&](const auto& item) { return !waiting.contains(item.first); });
@@ -98,7 +97,7 @@ class DemandDecider::Pass {
       found->served = served;
       found->key = key;
     }
-    std::ranges::stable_sort(groups, {}, [](const Group& group) { return std::pair(group.served, group.since); });
+    std::ranges::stable_sort(groups, {}, [](const Group& group) { return std::max(group.served, group.since); });
     return groups;
   }
 
