@@ -273,7 +273,8 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
 }
 
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {
-  while (true) {
+  constexpr int kTries = 100;
+  for (int tries = 0; tries < kTries; ++tries) {
     auto file = folders_.running.OpenFile(attachment, O_RDWR | O_CREAT);
     if (!file) return file;
     // A shared lock: two ADDs of one attachment may run at once, and the file counts as locked until both have ended.
@@ -285,6 +286,8 @@ Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment
     NoteEnd(*file);
     return file;
   }
+  errno = ESTALE;  // another process removed the file each time
+  return FailIo("lock", folders_.running.PathOf(attachment));
 }
 
 void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
