@@ -228,8 +228,8 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
 
 // The API server has checked the content: a schema, a rule or a policy refuses it.
 void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, const Now& now, News& news) {
-  // A refused change of a call says nothing about the entries that WriteWhatIsLeft sends: without this condition one DEL
-  // that is refused for ever could keep them waiting for ever.
+  // A refused change of a call says nothing about the entries that WriteWhatIsLeft sends: without this condition one
+  // DEL that is refused for ever could keep them waiting for ever.
   const auto is_of_nobody = [](const PendingChange& one) {
     return std::holds_alternative<ipam::NoChange>(one.change.what) && !one.change.standby;
   };

@@ -88,6 +88,20 @@ TEST(DemandOfTheOnlyBlock, VisitsEachNodeForThirtySecondsThoughAPodOfTheOtherNod
   ExpectVisitsOfThirtySeconds({In("a"), In("b")});
 }
 
+// Each new pod goes before it is placed, so the next new pod never had a block.
+TEST(DemandOfTheOnlyBlock, ComesBackToAPodThoughNewPodsOfAnotherNodeKeepComing) {
+  NumbersWorld world(kOneBlock);
+  world.Node("n1", true, {{"zone", "a"}}).Node("n2", true, {{"zone", "b"}}).Pass(10);
+  world.Waiting("old", In("b"));
+  std::size_t visits = 0;
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = "new" + std::to_string(i);
+    visits += SecondsOf(world.Waiting(name, In("a")).Pass(45), "for n2").size();
+    world.Gone(name);
+  }
+  EXPECT_GE(visits, 3U);
+}
+
 TEST(DemandOfTheOnlyBlock, DeletesItFiveSecondsAfterItsNodeDoesNotCountIt) {
   NumbersWorld world(kOneBlock);
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29", "n1").Pass(30);
