@@ -47,7 +47,11 @@ TEST(Demand, GoesToTheNextNodeAfterThirtySecondsWithoutAPod) {
   NumbersWorld world;
   world.Node("n1").Node("n2").Node("n3").Pass(10);
   const Lines lines = world.Waiting("w").Pass(100);
-  EXPECT_EQ(CountOf(lines, "create block"), 3U) << "each node is tried once";
+  std::vector<int> when;
+  for (const std::string& line : lines) {
+    if (line.contains("create block")) when.push_back(std::stoi(line));
+  }
+  EXPECT_EQ(when, (std::vector{2, 32, 62})) << "each node is tried once";
   for (const char* node : {"n1", "n2", "n3"}) EXPECT_EQ(CountOf(lines, std::string("for ") + node), 1U) << node;
 }
 
@@ -85,6 +89,48 @@ TEST(Demand, StopsAtTheBlocksThatANodeMayHave) {
   world.Node("n1").Pass(10);
   for (int i = 0; i < 100; ++i) world.Waiting("w" + std::to_string(i));
   EXPECT_EQ(CountOf(world.Pass(20), "create block"), 2U);
+}
+
+TEST(Demand, StopsAtThePodsThatANodeMayRun) {
+  NumbersWorld world;
+  world.Node("n1", true, {}, 10).Node("n2", true, {}, 1).Bound("a", 1, "n2").Pass(10);
+  for (int i = 0; i < 40; ++i) world.Waiting("w" + std::to_string(i));
+  const Lines lines = world.Pass(20);
+  EXPECT_EQ(CountOf(lines, "for n1"), 2U);
+  EXPECT_EQ(CountOf(lines, "for n2"), 0U);
+}
+
+TEST(Demand, LeavesOutBlocksThatAreBeingDeletedFromWhatANodeMayHave) {
+  json spec = PoolOf(30);
+  spec["maxBlocksPerNode"] = 1;
+  NumbersWorld world(spec);
+  world.Node("n1").Block("10.55.0.0/29", "n1", /*is_deleting=*/true).Pass(10);
+  EXPECT_EQ(CountOf(world.Waiting("w").Pass(20), "create block"), 1U);
+}
+
+TEST(Demand, OfManyPodsMakesAtMostTwentyBlocksAtOnce) {
+  NumbersWorld world(PoolOf(30));
+  world.Node("n1").Node("n2").Node("n3").Pass(10);
+  for (int i = 0; i < 300; ++i) world.Waiting("w" + std::to_string(i));
+  world.Pass(1);
+  EXPECT_EQ(CountOf(world.world().Lines(/*relisted=*/false), "create block"), kCreatedMax);
+}
+
+TEST(Demand, OfOnePodMakesTwentyBlocksOrNone) {
+  for (const int units : {8 * 20, 8 * 20 + 1}) {
+    NumbersWorld world(PoolOf(30));
+    const std::size_t count = CountOf(world.Node("n1").Waiting("w", {}, units).Pass(20), "create block");
+    EXPECT_EQ(count, units == 8 * 20 ? 20U : 0U);
+  }
+}
+
+TEST(Demand, OfSeveralNodesMakesABlockForEach) {
+  NumbersWorld world(PoolOf(8));
+  for (int i = 0; i < 8; ++i) {
+    const std::string number = std::to_string(i);
+    world.Node("n" + number, true, {{"zone", number}}).Waiting("w" + number, On(number));
+  }
+  EXPECT_EQ(CountOf(world.Pass(20), "create block"), 8U) << "no two nodes get the same block";
 }
 
 TEST(Demand, OfAPodThatRequestsMoreThanABlockHasMakesAllItsBlocksForOneNode) {
@@ -160,6 +206,37 @@ TEST(Demand, WhereAllBlocksExistTakesAnEmptyOneFromANodeThatThePodMayNotRunOn) {
     return std::ranges::find_if(lines, [&](const std::string& line) { return line.contains(what); }) - lines.begin();
   };
   EXPECT_LT(number("ipv4=0"), number("delete block")) << "the number goes down before the block goes";
+}
+
+TEST(Demand, OfManyPodsTakesAsManyBlocksAtOnceAsTheyNeed) {
+  NumbersWorld world(PoolOf(5));
+  world.Node("n1").Node("n3", true, {{"zone", "b"}}).Full("10.55.0.0/29", "n3");
+  for (const char* cidr : {"10.55.0.8/29", "10.55.0.16/29", "10.55.0.24/29", "10.55.0.32/29"}) world.Block(cidr, "n1");
+  world.Pass(70);
+  for (int i = 0; i < 20; ++i) world.Waiting("w" + std::to_string(i), On("b"));
+  EXPECT_EQ(CountOf(world.Pass(14), "delete block"), 3U);
+}
+
+TEST(Demand, OfAPodThatLacksTwoBlocksTakesBothOrNone) {
+  for (const bool are_both_empty : {true, false}) {
+    NumbersWorld world(PoolOf(3));
+    world.Node("n1")
+        .Node("n2")
+        .Node("n3", true, {{"zone", "b"}})
+        .Full("10.55.0.0/29", "n3")
+        .Block("10.55.0.8/29", "n1");
+    are_both_empty ? world.Block("10.55.0.16/29", "n2") : world.Full("10.55.0.16/29", "n2");
+    world.Pass(70);
+    EXPECT_EQ(CountOf(world.Waiting("w", On("b"), 16).Pass(20), "delete block"), are_both_empty ? 2U : 0U);
+  }
+}
+
+TEST(Demand, TakesNoBlockForANodeThatMayHaveNoMore) {
+  json spec = PoolOf(2);
+  spec["maxBlocksPerNode"] = 1;
+  NumbersWorld world(spec);
+  world.Node("n1", true, {{"zone", "b"}}).Full("10.55.0.0/29", "n1").Node("n2").Block("10.55.0.8/29", "n2").Pass(70);
+  EXPECT_EQ(world.Waiting("w", On("b")).Pass(60), Lines());
 }
 
 TEST(Demand, KeepsABlockThatAPodWasPlacedByWhileItWasLeaving) {

@@ -87,11 +87,14 @@ class NumbersWorld {
     return *this;
   }
 
-  // Lets `count` seconds pass. Returns what is done in this time, each with its second.
+  // Lets `count` seconds pass. As the controller, decides at once, and then when a decision wants to be followed by
+  // another. Returns what is done in this time, each with its second.
   Lines Pass(int count) {
     Lines lines;
     for (int i = 0; i <= count; ++i) {
-      for (const std::string& line : Decide()) lines.push_back(std::to_string(i) + ": " + line);
+      if (i == 0 || IsDue()) {
+        for (const std::string& line : Decide()) lines.push_back(std::to_string(i) + ": " + line);
+      }
       t_.now.steady += std::chrono::seconds(1);
       t_.now.unix_ms += 1000;
     }
@@ -113,12 +116,18 @@ class NumbersWorld {
     Lines lines;
     for (int pass = 0; pass < 4; ++pass) {
       const Decision decision = t_.Decide(/*relisted=*/false);
+      wake_steady_ = decision.wake_steady;
+      wake_unix_ms_ = decision.wake_unix_ms;
       t_.world.pods.ForgetTouched();
       bool did = false;
       for (const Action& action : decision.actions) did = Do(action, lines) || did;
       if (!did) break;
     }
     return lines;
+  }
+
+  [[nodiscard]] bool IsDue() const {
+    return (wake_steady_ && *wake_steady_ <= t_.now.steady) || (wake_unix_ms_ && *wake_unix_ms_ <= t_.now.unix_ms);
   }
 
   bool Do(const Action& action, Lines& lines) {
@@ -170,6 +179,8 @@ class NumbersWorld {
 
   TestWorld t_;
   std::vector<SeenPod> unseen_;
+  std::optional<SteadyTime> wake_steady_;
+  std::optional<std::int64_t> wake_unix_ms_;
 };
 
 }  // namespace berth::reconciler
