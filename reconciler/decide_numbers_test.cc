@@ -124,16 +124,18 @@ TEST(Numbers, AreLoweredByAListThatIsTwoSecondsOldAndByNoneThatIsOlder) {
   EXPECT_EQ(lowered_by(kListValid + std::chrono::milliseconds(1)), Lines());
 }
 
-TEST(Numbers, OfADisabledPoolStayAtWhatItsPodsHold) {
+TEST(Numbers, OfADisabledPoolAreWhatItsPodsHold) {
   NumbersWorld world = Settled();
-  world.Disable();
-  world.Pass(20);
+  world.world().Block("10.55.0.0/29", "v4", {{1, "default/a a 0123456789ab-0123456789abcdef i=eth0 t=1"}});
+  world.Bound("a").Disable().Pass(20);
+  EXPECT_EQ(world.Shown(), "1");
+  world.Gone("a").Pass(20);
   EXPECT_EQ(world.Shown(), "none");
 }
 
 TEST(Numbers, OfANodeThatIsNotReadyAreTakenAway) {
   NumbersWorld world = Settled();
-  for (int i = 2; i <= 12; ++i) world.Node("n" + std::to_string(i));
+  for (int i = 2; i <= 10; ++i) world.Node("n" + std::to_string(i));
   world.Pass(10);
   world.Node("n1", /*is_ready=*/false);
   EXPECT_EQ(world.Pass(20), Lines{"5: node n1 ipv4=none"});
@@ -141,6 +143,8 @@ TEST(Numbers, OfANodeThatIsNotReadyAreTakenAway) {
 
 TEST(Numbers, StayWhereMoreThanATenthOfTheNodesAreNotReady) {
   NumbersWorld world = Settled();
+  for (int i = 2; i <= 9; ++i) world.Node("n" + std::to_string(i));
+  world.Pass(10);
   world.Node("n1", /*is_ready=*/false);
   EXPECT_EQ(world.Pass(20), Lines());
 }
@@ -148,6 +152,14 @@ TEST(Numbers, StayWhereMoreThanATenthOfTheNodesAreNotReady) {
 TEST(Numbers, AreWrittenAgainAfterAnEditByHand) {
   NumbersWorld world = Settled();
   EXPECT_EQ(world.Shows("n1", 3).Pass(20), Lines{"0: node n1 ipv4=8"});
+}
+
+TEST(Numbers, ThatDifferAreMadeOne) {
+  NumbersWorld world = Settled();
+  SeenNode node = *world.world().world.nodes.Find("n1");
+  node.numbers["ipv4"] = {.capacity = 8, .allocatable = 5};
+  world.world().world.nodes.PutShown(std::move(node), world.world().now.steady);
+  EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=8"});
 }
 
 TEST(Numbers, ThatSomebodyTookAwayComeBackAfterAList) {
@@ -222,6 +234,40 @@ TEST(Numbers, OfOneNodeAreWrittenEveryTenSecondsWhereEnoughIsLeft) {
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
   world.Block("10.55.0.16/29");
   EXPECT_EQ(world.Pass(20), Lines{"9: node n1 ipv4=24"});
+}
+
+TEST(Numbers, OfOneNodeAreWrittenEverySecondWhereFewAreLeft) {
+  NumbersWorld world = Settled();
+  world.Block("10.55.0.8/29");
+  EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
+  world.Bound("a", 10).Block("10.55.0.16/29");
+  EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=24"});
+}
+
+TEST(Numbers, AreNotWrittenWhileANodeIsLeftAloneAfterAnError) {
+  NumbersWorld world = Settled();
+  world.world().state.backoff.Pause("Node/n1", std::chrono::seconds(5), world.world().now.steady);
+  EXPECT_EQ(world.Block("10.55.0.8/29").Pass(4), Lines());
+  EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
+}
+
+// Lists are requests to a busy API server, and a Node without a count gets no pod.
+TEST(Numbers, NeedAtMostFortyListsAtOnceAndThoseOfNodesWithoutOneFirst) {
+  NumbersWorld world({{"subnet", "10.55.0.0/20"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
+  for (int i = 10; i < 60; ++i) {
+    const std::string node = "n" + std::to_string(i);
+    world.Node(node).Block("10.55." + std::to_string(i / 32) + "." + std::to_string(i % 32 * 8) + "/29", node);
+  }
+  world.Pass(30);
+  for (int i = 10; i < 59; ++i) world.Shows("n" + std::to_string(i), 1000);
+  world.Pass(1);
+  world.Shows("n59", std::nullopt).Pass(2);
+  Lines lists;
+  for (const std::string& line : world.world().Lines(/*relisted=*/false)) {
+    if (line.starts_with("list pods ")) lists.push_back(line);
+  }
+  ASSERT_EQ(lists.size(), kListsMax);
+  EXPECT_EQ(lists.front(), "list pods of n59");
 }
 
 TEST(Numbers, OfAHundredNodesAreWrittenInOneGoAndThenTwentyASecond) {
