@@ -14,8 +14,10 @@ namespace berth::reconciler {
 namespace {
 
 using std::chrono::seconds;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr char kLostUid[] = "11111111-2222-3333-4444-555555555555";
 constexpr char kMine[] =
@@ -63,6 +65,11 @@ const StateCase kStateCases[] = {
     {"Anothers", kHeldEntry, false, false, AddressState::kContested},
     {"OfAnEarlierPodOfItsName",
      "default/web 99999999-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1",
+     false,
+     false,
+     AddressState::kContested},
+    {"OfAPodOfItsNameInAnotherNamespace",
+     "team/web - 0123456789ab-0123456789abcdef i=eth0 t=1",
      false,
      false,
      AddressState::kContested},
@@ -123,10 +130,13 @@ class LostTest : public testing::Test {
   void PutBlock(std::map<ipam::BlockOffset, std::string> entries, const BlockTraits& traits = {}) {
     t_.Block("10.55.0.0/26", "web", std::move(entries), traits);
   }
+  // Decides at once, and then when the controller would.
   void Pass(seconds time) {
     for (seconds passed{0}; passed < time; passed += seconds(1)) {
       t_.now.steady += seconds(1);
       t_.now.unix_ms += 1000;
+      const bool is_due = decision_.wake_steady && *decision_.wake_steady <= t_.now.steady;
+      if (passed > seconds(0) && !is_due) continue;
       decision_ = t_.Decide(/*relisted=*/false);
       t_.world.pods.ForgetTouched();
     }
@@ -162,6 +172,14 @@ TEST_F(LostTest, AnEntryThatSomebodyRemovedIsPutBackAfterAMinute) {
               ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1"));
 }
 
+TEST_F(LostTest, AnEntryThatSomebodyRemovedJustAfterAComparisonIsPutBackToo) {
+  PutBlock({{3, kMine}});
+  Pass(seconds(1));
+  PutBlock({});
+  Pass(seconds(80));
+  EXPECT_EQ(PutBacks().size(), 1U);
+}
+
 // Otherwise no entry would record the pod once the reservation ends, and another pod could get the address.
 TEST_F(LostTest, AnEntryIsPutBackInPlaceOfAReservation) {
   PutBlock({{3, "! printers"}});
@@ -177,6 +195,15 @@ TEST_F(LostTest, NothingIsPutBackWhileTheNodeWritesAnyOfItsBlocks) {
     EXPECT_THAT(PutBacks(), IsEmpty());
   }
   Pass(seconds(11));
+  EXPECT_EQ(PutBacks().size(), 1U);
+}
+
+TEST_F(LostTest, WhatTheControllerWritesDoesNotMatter) {
+  PutBlock({});
+  for (int i = 10; i < 17; ++i) {
+    PutBlock({{static_cast<ipam::BlockOffset>(i), kHeldEntry}}, {.is_own_write = true});
+    Pass(seconds(10));
+  }
   EXPECT_EQ(PutBacks().size(), 1U);
 }
 
@@ -246,6 +273,16 @@ TEST_F(LostTest, NothingOfAStaticPodButAContestedAddressIsReported) {
   EXPECT_EQ(Contested().size(), 1U);
 }
 
+// The attachment of the entry is made from the UID.
+TEST_F(LostTest, NothingOfAPodWithAShortUid) {
+  PutBlock({});
+  SeenPod pod = LivePod();
+  pod.uid = "11111111-2222-333";
+  t_.world.pods.Put(pod, t_.now.steady);
+  Pass(seconds(200));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+}
+
 TEST_F(LostTest, NothingOnceThePodHasAnotherAddress) {
   PutBlock({});
   Pass(seconds(75));
@@ -305,6 +342,15 @@ TEST_F(LostTest, ThatNothingIsContestedIsSaidOnlyAfterPodsAndBlocksHadTimeToDisa
 }
 
 // The watches of pods and blocks do not show the same moment, whatever was found before.
+TEST_F(LostTest, AContestedAddressIsSaidOnceInALog) {
+  PutBlock({{3, kHeldEntry}});
+  Pass(seconds(31));
+  EXPECT_THAT(TestWorld::Describe(decision_), Contains("report 1 contested"));
+  t_.state.contested.insert(Contested().front());
+  Pass(seconds(1));
+  EXPECT_THAT(TestWorld::Describe(decision_), Not(Contains("report 1 contested")));
+}
+
 TEST_F(LostTest, AnAddressThatWasLostIsReportedOnlyAfterItWasContestedForTwentySeconds) {
   PutBlock({});
   Pass(seconds(50));

@@ -39,6 +39,7 @@ struct BlockTraits {
   std::string space = "default";
   ipam::OffsetSet standby = {};
   std::string node = "n1";
+  bool is_own_write = false;
 };
 
 // A world that the test changes, with the decider and its state.
@@ -102,7 +103,9 @@ class TestWorld {
     if (traits.has_finalizer) block.finalizers = {std::string(ipam::kBlockFinalizer)};
     block.allocations = std::move(entries);
     block.standby = traits.standby;
-    world.PutBlock(SeenAs(std::move(block)));
+    SeenBlock seen = SeenAs(std::move(block));
+    seen.is_own_write = traits.is_own_write;
+    world.PutBlock(std::move(seen));
     return *this;
   }
 
