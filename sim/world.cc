@@ -217,10 +217,8 @@ void World::Churn(Machine& machine, const std::string& called, int containers) {
   });
 }
 
-void World::Main() {
-  AddServers();
+void World::StartControllers(bool has_rivals) {
   const auto controllers_max = static_cast<std::uint64_t>(extent_.controllers);
-  const bool has_rivals = plant_ != nullptr && plant_->has_rivals;
   auto controllers = has_rivals ? controllers_max : Below(controllers_max + 1);
   if (plant_ != nullptr && plant_->counts) controllers = std::max<std::uint64_t>(controllers, 1);
   const bool elects = plant_ != nullptr && plant_->elects;
@@ -229,6 +227,12 @@ void World::Main() {
     if (elects || Below(4) != 0) controllers = std::max<std::uint64_t>(controllers, 2);
   }
   for (auto left = controllers; left > 0; --left) controllers_.Start(AnyClockError());
+}
+
+void World::Main() {
+  AddServers();
+  const bool has_rivals = plant_ != nullptr && plant_->has_rivals;
+  StartControllers(has_rivals);
   ChangeWeather(/*is_calm=*/false);
   has_backups_ = May("restore") && controllers_.count() > 0 && Below(2) == 0 && !controllers_.has_elections() &&
                  !(plant_ != nullptr && plant_->counts);
@@ -268,6 +272,11 @@ void World::Main() {
   // A plant is found sooner without.
   if (plant_ == nullptr && May("day") && Below(kDayOneIn) == 0) LiveADay();
   EndThief();
+  CheckEnd(is_counting);
+  Stop();
+}
+
+void World::CheckEnd(bool is_counting) {
   ComeToRest();
   for (const auto& machine : machines_) machine->kubelet.EndChecks();
   for (const auto& machine : machines_) machine->kubelet.CheckAll();
@@ -289,7 +298,6 @@ void World::Main() {
   AwaitDrained();
   // Long, so not in all of them.
   if (Below(8) == 0 || was_refused_) bounds_.CheckGrowth();
-  Stop();
 }
 
 void World::AwaitScheduled() {

@@ -82,6 +82,10 @@ class World {
   void StartMachine(Machine& machine);
   // The history, in a process of its own.
   void Main();
+  // Some or none. `has_rivals`: all that may be, and nobody elects.
+  void StartControllers(bool has_rivals);
+  // The rules of a history that comes to rest.
+  void CheckEnd(bool is_counting);
   // One that may be, by its weight.
   void OneMoment();
   // Somebody is left alone, or nothing happens but that containers end.
