@@ -235,6 +235,7 @@ TEST_F(OrphansTest, WhoseAddressAPodOfTheNodeHasStay) {
   PutBlock(0, 0, 1);
   Lines();
   RemovePod(0);
+  PutPod(6, "10.55.0.9", "n2");  // says nothing about the node
   PutPod(7, "10.55.0.0");
   Pass(seconds(60));
   EXPECT_EQ(Lines(), Texts{"report 1 contested"});
