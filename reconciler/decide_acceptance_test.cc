@@ -78,6 +78,13 @@ const AcceptanceCase kAcceptanceCases[] = {
      },
      {"web"},
      "x BlockSizeConflict overlaps pool web (10.55.0.0/24), which is cut into /26 blocks"},
+    {"ThoseThatComeAfterARefusedPoolAreTaken",
+     [](TestWorld& t) {
+       t.Pool("web", kWeb).Pool("x", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}});
+       t.Pool("y", {{"subnet", "10.56.0.0/16"}}).Pool("a", {{"subnet", "10.57.0.0/16"}}).Space("default", {"web"});
+     },
+     {"web", "a", "y"},
+     "x BlockSizeConflict overlaps pool web (10.55.0.0/24), which is cut into /26 blocks"},
     {"TheRemedyNamesTheOthersSize",
      [](TestWorld& t) {
        t.Pool("web", kWeb).Pool("x", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}}).Space("default", {"web"});
