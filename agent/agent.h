@@ -243,7 +243,7 @@ class Agent final : private BlockObserver {
   SharedHoldings shared_;
   WarmBlocks warm_blocks_{Parts(), clock_, metrics_, options_.looks_within};
   AttachmentGate gate_;
-  // Of the journal's DELs that the API server refused. Only the thread that loads and maintains uses this map.
+  // When ReplayJournal sends a DEL again that the API server refused. Only the thread that loads and maintains uses it.
   std::map<ipam::Attachment, agent_core::RetryPause> retry_pauses_;
   // The API server did not answer lately: DELs go to the journal without a write.
   std::atomic<bool> is_away_ = false;

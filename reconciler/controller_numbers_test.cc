@@ -88,7 +88,7 @@ class ControllerNumbersTest : public ControllerOrphansTest {
     const std::string allocatable = status.value("allocatable", json::object()).value(kNumber, "none");
     return capacity == allocatable ? capacity : capacity + " and " + allocatable;
   }
-  // As the watch of Nodes shows them.
+  // Gives the controller the Nodes as the watch shows them.
   void DeliverNodes() { mailbox_->Replace(ViewOf<SeenNode>(*server_, kNodesPath, ReadNode)); }
   void PassWithNodes(seconds time) {
     for (seconds passed{0}; passed < time; passed += seconds(1)) {
@@ -194,7 +194,7 @@ TEST_F(ControllerNumbersTest, ThatAreAnsweredSlowlyHaveTheirSliceOfAPass) {
 
 class ControllerNumbersEventsTest : public ControllerNumbersTest {
  protected:
-  // So many that one that is not Ready does not make the controller suspect its own view.
+  // With so many Nodes, one that is not Ready does not make the controller suspect its own view.
   ControllerNumbersEventsTest() {
     for (int i = 1; i <= 12; ++i) PutNode("n" + std::to_string(i));
     PassWithNodes(seconds(10));

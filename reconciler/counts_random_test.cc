@@ -130,7 +130,7 @@ class RandomCounts {
     world_.Block(place.cidr, std::move(entries), traits, place.pool);
   }
 
-  // What a pod that is placed by an address count may get.
+  // Returns what a pod may get that the scheduler places by an address count.
   [[nodiscard]] std::int64_t FreeOf(const std::string& resource) const {
     std::int64_t free = 0;
     for (const BlockPlace& place : kPlaces) {

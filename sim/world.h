@@ -82,7 +82,7 @@ class World {
   void StartMachine(Machine& machine);
   // The history, in a process of its own.
   void Main();
-  // Some or none. `has_rivals`: all that may be, and nobody elects.
+  // Starts some controllers or none. `has_rivals`: starts all that may be, and they do not elect.
   void StartControllers(bool has_rivals);
   // The rules of a history that comes to rest.
   void CheckEnd(bool is_counting);
@@ -207,7 +207,7 @@ class World {
                                                  const nlohmann::json& after);
   // Checkers see a block as it is stored, but what a thief wrote.
   void TellCheckers(const nlohmann::json& before, const nlohmann::json& after);
-  // For 24 hours little happens: a few containers come and go each half an hour.
+  // Lets a day pass in which little happens: a few containers come and go each half an hour.
   void LiveADay();
   // Containers come and go while nothing goes wrong.
   void CheckSteady();
