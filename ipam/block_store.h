@@ -74,7 +74,7 @@ class BlockStore {
   // because the program that created the block may not have known that the pool was gone, or which addresses the pool
   // withholds. `pool`: the pool as the call knows it.
   // Errors: kInvalid: the pool is gone; errors of reading the pool.
-  [[nodiscard]] virtual Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& /*block*/) { return pool; }
+  [[nodiscard]] virtual Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& block) = 0;
 
   // The CIDRs of all blocks of a space, of all pools and nodes; may be outdated. For a claim that meets several
   // conflicts.

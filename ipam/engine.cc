@@ -207,15 +207,15 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
       continue;
     }
     auto claimed = ClaimAndTake(call, pool, requested, turn->is_all_claimed);
-    if (claimed || pool->affinity == Affinity::kNode || claimed.error().code != ErrorCode::kExhausted) return claimed;
-    break;
-  }
-  if (pool->affinity == Affinity::kShared) {
-    // Other nodes free addresses of Shared blocks all the time: only a consistent read can show that the pool is full.
+    if (claimed || claimed.error().code != ErrorCode::kExhausted) return claimed;
+    // Other nodes free addresses of Shared blocks all the time, and the controller may have created a block for this
+    // node: only a consistent read can show that no address is free.
     if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kLatest); !read)
       return std::unexpected(read.error());
-    auto taken = TakeFromKnownBlocks(call, pool, requested);
+    taken = TakeFromKnownBlocks(call, pool, requested);
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
+    if (pool->affinity == Affinity::kNode) return claimed;
+    break;
   }
   return Fail(
       ErrorCode::kExhausted,

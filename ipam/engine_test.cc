@@ -147,6 +147,18 @@ TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
   EXPECT_TRUE(engine_.Add(Request(99, {"shared"})));
 }
 
+TEST_F(Add, FindsTheBlockThatTheControllerCreatedForItsNodeBeforeItRefuses) {
+  Pool pool = TestPool("two", "10.77.0.0/31");
+  pool.block_length = 32;
+  pool.block_count = 2;
+  Put(pool);
+  ASSERT_TRUE(cluster_.Commit(NewBlock(pool, Prefix::Parse("10.77.0.0/32").value(), "n1")));
+  ASSERT_TRUE(engine_.Add(Request(1, {"two"})));
+  store_.stale_blocks = std::vector<BlockView>{cluster_.blocks.begin()->second};
+  ASSERT_TRUE(cluster_.Commit(NewBlock(pool, Prefix::Parse("10.77.0.1/32").value(), "n1")));
+  EXPECT_EQ(Texts(engine_.Add(Request(2, {"two"}))), (std::vector<std::string>{"10.77.0.1"}));
+}
+
 // A policy refuses all writes of the block 10.77.0.0/28.
 struct RefusingStore : ModelBlockStore {
   using ModelBlockStore::ModelBlockStore;

@@ -70,6 +70,13 @@ Expected<std::vector<BlockView>> ModelBlockStore::ReadBlocks(BlockScope scope, F
   return blocks;
 }
 
+Expected<PoolView> ModelBlockStore::PoolOf(const PoolView& pool, const BlockView& /*block*/) {
+  const auto found = cluster_.pools.find(pool->name);
+  if (found != cluster_.pools.end() && found->second.uid == pool->uid)
+    return std::make_shared<const Pool>(found->second);
+  return Fail(ErrorCode::kInvalid, "pool " + pool->name + " was deleted meanwhile");
+}
+
 Expected<std::vector<Prefix>> ModelBlockStore::ReadBlockCidrs(const std::string& space) {
   ++reads;
   std::vector<Prefix> cidrs;

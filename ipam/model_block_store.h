@@ -58,6 +58,7 @@ class ModelBlockStore : public BlockStore {
   [[nodiscard]] Expected<Labels> ReadNodeLabels() override;
   [[nodiscard]] Expected<Labels> ReadNamespaceLabels(const std::string& name) override;
   [[nodiscard]] Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) override;
+  [[nodiscard]] Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& block) override;
   [[nodiscard]] Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) override;
   [[nodiscard]] Expected<BlockView> Edit(const BlockView& seen, const Change& change) override;
   [[nodiscard]] Expected<BlockView> Create(const Block& block, const Attachment& attachment) override;
