@@ -21,6 +21,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 const std::string kNodes(kNodesPath);
 const std::string kNumber = "ipam.berth.dev/ipv4";
@@ -198,6 +199,10 @@ class ControllerNumbersEventsTest : public ControllerNumbersTest {
   ControllerNumbersEventsTest() {
     for (int i = 1; i <= 12; ++i) PutNode("n" + std::to_string(i));
     PassWithNodes(seconds(10));
+    EXPECT_THAT(EventsOfNode(), SizeIs(12)) << "one for each Node, which shows its first count";
+    for (const json& event : server_->Objects(std::string(kEventsPath))) {
+      server_->Remove(std::string(kEventsPath), event["metadata"]["name"]);
+    }
   }
 };
 
@@ -213,6 +218,17 @@ TEST_F(ControllerNumbersEventsTest, TellOnceThatANodeShowsNoneAndOnceThatItShows
   SetReady("n1", true);
   PassWithNodes(seconds(20));
   EXPECT_EQ(NumberOf("n1"), "62");
+  EXPECT_THAT(EventsOfNode(), ElementsAre("n1 Warning AddressesNotCounted", "n1 Normal AddressesCounted"));
+}
+
+TEST_F(ControllerNumbersEventsTest, TellThatANodeShowsOneAgainIfAnEarlierLeaderToldThatItShowsNone) {
+  SetReady("n1", false);
+  PassWithNodes(seconds(10));
+  StartAnew(*server_, settings_);
+  PassWithNodes(seconds(10));
+  EXPECT_THAT(EventsOfNode(), ElementsAre("n1 Warning AddressesNotCounted"));
+  SetReady("n1", true);
+  PassWithNodes(seconds(20));
   EXPECT_THAT(EventsOfNode(), ElementsAre("n1 Warning AddressesNotCounted", "n1 Normal AddressesCounted"));
 }
 

@@ -152,9 +152,12 @@ struct ShowNumbers {
   std::string node;
   std::string resource_version;                                // on which it was decided
   std::map<std::string, std::optional<std::int64_t>> numbers;  // by resource
-  // The text of an event: why the Node shows no count any more, or that it shows one again. Empty: no event.
+  // The text of an event: why the Node shows no count any more, or that it shows one. Empty: no event.
   std::string news = {};
   bool is_bad_news = false;
+  // This controller has never seen the Node show the count. An earlier leader may have told people that the Node shows
+  // none.
+  bool is_first = false;
 };
 // Reads the node's pods with a consistent list, into ControllerState::pods_listed.
 struct ListPods {

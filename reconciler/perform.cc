@@ -350,12 +350,13 @@ struct Performer::Visitor {
     return {};
   }
 
-  // Writes an event that there is a count again only if an event had said that there is none.
+  // Writes an event that there is a count only if an event has said that there is none, or may have said so before this
+  // controller led.
   void TellOfNumbers(const SeenNode& node, const ShowNumbers& action) const {
     if (action.news.empty()) return;
-    if (action.is_bad_news ? !state.without_numbers.insert(node.name).second
-                           : state.without_numbers.erase(node.name) == 0)
-      return;
+    const bool is_new = action.is_bad_news ? state.without_numbers.insert(node.name).second
+                                           : state.without_numbers.erase(node.name) > 0 || action.is_first;
+    if (!is_new) return;
     Announce({.kind = kNodeKind,
               .name = node.name,
               .uid = node.uid,
