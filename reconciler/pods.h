@@ -61,7 +61,7 @@ struct SeenPod {
   std::vector<UnitRequest> requests = {};  // one for each resource, all above 0
   // One unit of each resource in the pod's annotation ipam.berth.dev/resources; nullptr: there is no such annotation.
   std::shared_ptr<const std::vector<UnitRequest>> named = {};
-  // The scheduler found no node for the pod (condition PodScheduled=False, reason Unschedulable).
+  // The scheduler found no node for the pod (condition PodScheduled=False, reason Unschedulable) and tries again.
   bool is_unschedulable = false;
   // The nodes on which the pod may run. nullptr unless the pod is unschedulable, because nobody needs it then.
   std::shared_ptr<const Placement> placement = {};

@@ -126,6 +126,8 @@ Expected<SeenPod> ReadPod(json object) {
     pod.is_unschedulable =
         condition.String("status", kTextMax) == "False" && condition.String("reason", kTextMax) == kUnschedulable;
   });
+  // The scheduler places no pod that has ended or that somebody deleted. A finalizer may keep such a pod for long.
+  if (pod.is_terminal || meta->deleting()) pod.is_unschedulable = false;
   if (const auto found = object.find("spec"); found != object.end()) {
     pod.requests = ReadRequests(*found);
     if (pod.is_unschedulable && pod.node.empty() && !(pod.is_host_network && pod.requests.empty()))

@@ -106,6 +106,19 @@ TEST(ReadPod, SucceededAndFailedAreTerminal) {
   }
 }
 
+TEST(ReadPod, WaitsForANodeOnlyWhileTheSchedulerWouldPlaceIt) {
+  json object = PodObject();
+  object["spec"].erase("nodeName");
+  object["status"] = {{"phase", "Pending"},
+                      {"conditions", {{{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}}}}};
+  EXPECT_TRUE(ReadPod(object).value().is_unschedulable);
+  json failed = object;
+  failed["status"]["phase"] = "Failed";
+  EXPECT_FALSE(ReadPod(failed).value().is_unschedulable) << "the pod has ended";
+  object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+  EXPECT_FALSE(ReadPod(object).value().is_unschedulable) << "somebody deleted the pod, and a finalizer keeps it";
+}
+
 TEST(ReadPod, OneThatIsNotBoundYetHasNoNode) {
   json object = PodObject();
   object["spec"].erase("nodeName");
