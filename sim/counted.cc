@@ -150,10 +150,10 @@ void Counted::NodeStored(const json& before, const json& after) {
   }
   const bool is_lower = was_shown && number && *number < shown.back().number.value_or(0);
   const bool is_same = was_shown && number == shown.back().number;
-  shown.push_back({.since = Now(),
-                   .version = std::stoull(version),
-                   .number = number,
-                   .may_be_overtaken = is_lower ? LeftEight(name, *number) : is_same && shown.back().may_be_overtaken});
+  std::optional<Placement> lowered;
+  if (is_same) lowered = shown.back().lowered;
+  if (is_lower && LeftEight(name, *number)) lowered = {.version = std::stoull(version), .at = Now()};
+  shown.push_back({.since = Now(), .version = std::stoull(version), .number = number, .lowered = lowered});
   CheckLow(name);
 }
 
@@ -175,6 +175,19 @@ void Counted::PodStored(const json& before, const json& after) {
   if (!is_new) return;
   requested_[node].push_back({.since = Now(), .units = RequestedOn(node)});
   CheckLow(node);
+}
+
+void Counted::Placed(const std::string& uid, std::uint64_t node_version) {
+  placed_[uid] = {.version = node_version, .at = Now()};
+}
+
+bool Counted::IsOvertaken(const std::string& node, const Shown& shown) const {
+  if (!shown.lowered) return false;
+  return std::ranges::any_of(pods_, [&](const auto& one) {
+    const auto placed = placed_.find(one.first);
+    return one.second.node == node && placed != placed_.end() && placed->second.version < shown.lowered->version &&
+           placed->second.at + kOvertakenFor >= shown.lowered->at;
+  });
 }
 
 bool Counted::LeftEight(const std::string& node, std::int64_t number) const {
@@ -199,7 +212,7 @@ void Counted::CheckLow(const std::string& node) {
   if (shown == shown_.end() || shown->second.empty()) return;
   const std::optional<std::int64_t> number = shown->second.back().number;
   const std::int64_t requested = RequestedOn(node);
-  if (!number || *number >= requested || shown->second.back().may_be_overtaken) return;
+  if (!number || *number >= requested || IsOvertaken(node, shown->second.back())) return;
   story_.Break("low", fmt::format("{} shows {}, and its pods request {}", node, *number, requested));
 }
 
@@ -222,17 +235,17 @@ bool Counted::Admits(const std::string& node, const std::string& uid) {
   const auto found = pods_.find(uid);
   if (found == pods_.end()) return true;
   std::int64_t sum = found->second.units;
-  std::uint64_t version_min = placed_[uid];
+  std::uint64_t version_min = placed_[uid].version;
   for (const auto& [other, pod] : pods_) {
     if (pod.node != node || !pod.is_admitted || other == uid) continue;
     sum += pod.units;
-    version_min = std::max(version_min, placed_[other]);
+    version_min = std::max(version_min, placed_[other].version);
   }
   const Shown shown = SeenByKubelet(node, version_min);
   if (shown.number && *shown.number < sum) {
     const std::string what = fmt::format(
         "OutOf{}: {} shows {}, and with {} its pods request {}", kCountedResource, node, *shown.number, uid, sum);
-    if (!shown.may_be_overtaken) story_.Break("rejected", what);
+    if (!IsOvertaken(node, shown)) story_.Break("rejected", what);
     story_.Tell(what);
     return false;
   }
@@ -244,7 +257,7 @@ void Counted::RestartKubelet(const std::string& node) {
   story_.Tell("the kubelet of " + node + " restarts");
   std::uint64_t version_min = 0;
   for (const auto& [uid, pod] : pods_) {
-    if (pod.node == node && pod.is_admitted) version_min = std::max(version_min, placed_[uid]);
+    if (pod.node == node && pod.is_admitted) version_min = std::max(version_min, placed_[uid].version);
   }
   const Shown shown = SeenByKubelet(node, version_min);
   std::int64_t sum = 0;
@@ -252,7 +265,7 @@ void Counted::RestartKubelet(const std::string& node) {
   for (const auto& [uid, pod] : pods_) {
     if (pod.node != node || !pod.is_admitted) continue;
     sum += pod.units;
-    if (!shown.number || *shown.number >= sum || shown.may_be_overtaken) continue;
+    if (!shown.number || *shown.number >= sum || IsOvertaken(node, shown)) continue;
     story_.Break("rejected",
                  fmt::format("{} runs, and its kubelet, restarted, rejects it: {} shows {}", uid, node, *shown.number));
   }

@@ -44,7 +44,7 @@ class Counted {
   void Unchanged(const k8sclient::Request& request);
   // The scheduler placed the pod when it saw this version of the Node. A kubelet has seen that version when it admits
   // the pod: otherwise a kubelet, and not the number, would be wrong.
-  void Placed(const std::string& uid, std::uint64_t node_version) { placed_[uid] = node_version; }
+  void Placed(const std::string& uid, std::uint64_t node_version);
 
   // The kubelet's admission of a newly bound pod. False: the Node shows less than the active pods request. Rule
   // `rejected`: that may only be where the number was lowered at that moment and left eight units.
@@ -75,14 +75,18 @@ class Counted {
     std::string node;
     bool is_admitted = false;  // the kubelet runs it
   };
+  // A version of a Node, and when it was written or the scheduler placed a pod by it.
+  struct Placement {
+    std::uint64_t version = 0;
+    Nanos at = {};
+  };
   // What a Node showed from a time on.
   struct Shown {
     Nanos since = {};
     std::uint64_t version = 0;
     std::optional<std::int64_t> number;
-    // The controller writes a smaller number that leaves eight units without taking the old one away first. Pods that
-    // the scheduler still placed by the old one, or just before, may be too many for it (docs/adr/0012).
-    bool may_be_overtaken = false;
+    // The last write that made the number smaller and left eight units.
+    std::optional<Placement> lowered;
   };
   // What the node's pods request from a time on.
   struct Requested {
@@ -93,6 +97,10 @@ class Counted {
   void NodeStored(const nlohmann::json& before, const nlohmann::json& after);
   void PodStored(const nlohmann::json& before, const nlohmann::json& after);
   void CheckLow(const std::string& node);
+  // The controller writes a smaller number that leaves eight units without taking the old one away first. Pods that the
+  // scheduler still placed by the old one, or just before, may be too many for it (docs/adr/0012). Whether the node has
+  // such a pod.
+  [[nodiscard]] bool IsOvertaken(const std::string& node, const Shown& shown) const;
   // At some moment of the last three seconds the number left eight units above what the node's pods requested.
   [[nodiscard]] bool LeftEight(const std::string& node, std::int64_t number) const;
   [[nodiscard]] std::int64_t RequestedOn(const std::string& node) const;
@@ -105,7 +113,7 @@ class Counted {
   std::map<std::string, std::vector<Shown>> shown_;          // by node
   std::map<std::string, std::vector<Requested>> requested_;  // by node
   std::map<std::string, std::size_t> seen_;                  // by the node's kubelet, an index
-  std::map<std::string, std::uint64_t> placed_;              // versions of Nodes, by UID
+  std::map<std::string, Placement> placed_;                  // by UID
 };
 
 }  // namespace berth::sim
