@@ -222,6 +222,7 @@ class World {
   // Where a Node shows more than the blocks that its agent knows could have, the agent gets to know the others. Rule
   // `known`. before: where that was so before the number rose.
   void AwaitKnown(const std::map<std::string, std::string>& before);
+  void AwaitNewBlock(Nanos most);
   // By node, for a person.
   [[nodiscard]] std::map<std::string, std::string> UnknownBlocks() const;
   // Many pods that request addresses come at once, and nothing else takes any.

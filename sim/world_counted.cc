@@ -49,9 +49,12 @@ void World::CheckBurst() {
   AwaitNumbers();
   for (const auto& machine : machines_) machine->kubelet.BeginBurst();
   const auto unknown = UnknownBlocks();
-  // Some go before the block that was created for them has drawn one.
   workload_.Burst("early", static_cast<int>(8 + Below(40)));
-  std::this_thread::sleep_for(std::chrono::milliseconds(Below(6'000)));
+  if (Below(2) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(6'000)));
+  } else {
+    AwaitNewBlock(6s);
+  }
   workload_.EndWaiting();
   AwaitScheduled();
   AwaitKnown(unknown);
@@ -60,6 +63,15 @@ void World::CheckBurst() {
   workload_.EndWaiting();
   AwaitScheduled();
   for (const auto& machine : machines_) machine->kubelet.EndBurst();
+}
+
+// People delete the pods for which the controller has just created a block. So no pod starts on the block's node, and
+// the node's agent learns of the block from the Node's address count alone.
+void World::AwaitNewBlock(Nanos most) {
+  const auto count = [this] { return store_.Objects(std::string(crds::kBlocksPath)).size(); };
+  const Nanos end = Now() + most;
+  const std::size_t before = count();
+  while (Now() < end && count() <= before) std::this_thread::sleep_for(50ms);
 }
 
 std::map<std::string, std::string> World::UnknownBlocks() const {
