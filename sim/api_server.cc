@@ -19,14 +19,14 @@ namespace {
 
 constexpr std::chrono::seconds kVersionWait{3};
 
-std::chrono::sys_seconds DateNow() {
-  return std::chrono::sys_seconds(std::chrono::floor<std::chrono::seconds>(Calendar()));
-}
-
 }  // namespace
 
 ApiServer::ApiServer(k8sclient::testing::ModelApi& store, const std::string& name) : store_(store) {
   Spawn(std::make_shared<Process>(name), [this] { Fill(); });
+}
+
+std::chrono::sys_seconds ApiServer::Date() const {
+  return std::chrono::sys_seconds(std::chrono::floor<std::chrono::seconds>(Calendar() + clock_error_));
 }
 
 void ApiServer::Learn(std::shared_ptr<const Change> change) {
@@ -80,7 +80,7 @@ void ApiServer::AwaitVersion(std::uint64_t version) {
 
 Expected<Response> ApiServer::Call(const Request& request, const k8sclient::CallOptions& options) {
   auto response = Answer(request, options);
-  if (response) response->date = DateNow();
+  if (response) response->date = Date();
   return response;
 }
 
@@ -94,7 +94,7 @@ Expected<Response> ApiServer::Answer(const Request& request, const k8sclient::Ca
 
 Expected<Response> ApiServer::Watch(const Request& request, const k8sclient::WatchOptions& options,
                                     const k8sclient::WatchSink& sink) {
-  const auto began = DateNow();
+  const auto began = Date();
   auto response = cache_.Watch(request, options, sink);
   if (response) response->date = began;
   return response;

@@ -34,6 +34,8 @@ class ApiServer final : public k8sclient::Api {
   };
   // To be called with each change of the store, in order.
   void Learn(std::shared_ptr<const Change> change);
+  // From now on the Date of its answers is wrong by this.
+  void ClockIsWrongBy(Nanos error) { clock_error_ = error; }
   // The cache sees each change so late at most; it is often faster.
   void Lag(Nanos most) { lag_ = most; }
   // All watches end; the new cache knows nothing of the past.
@@ -50,6 +52,7 @@ class ApiServer final : public k8sclient::Api {
  private:
   [[nodiscard]] Expected<k8sclient::Response> Answer(const k8sclient::Request& request,
                                                      const k8sclient::CallOptions& options);
+  [[nodiscard]] std::chrono::sys_seconds Date() const;
   void Fill();
   // Requires: mutex_.
   void SeeAll();
@@ -60,6 +63,7 @@ class ApiServer final : public k8sclient::Api {
   // What the cache has seen. It counts versions as the store does, for it goes through the same changes.
   k8sclient::testing::ModelApi cache_;
   Nanos lag_{0};
+  Nanos clock_error_{0};
   std::mutex mutex_;
   std::condition_variable happened_;
   std::deque<std::shared_ptr<const Change>> unseen_;

@@ -4,7 +4,7 @@
 
 namespace berth::sim {
 
-std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story) {
+std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story, Nanos error_of_servers) {
   std::vector<std::unique_ptr<Checker>> checkers;
   checkers.push_back(MakeOneHolder(story));
   checkers.push_back(MakeNothingLiveFreed(story));
@@ -15,7 +15,7 @@ std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story) {
   checkers.push_back(MakeCheckHolds(story));
   checkers.push_back(MakeGivenBack(story));
   checkers.push_back(MakePoolThere(story));
-  checkers.push_back(MakeClocksKept(story));
+  checkers.push_back(MakeClocksKept(story, error_of_servers));
   checkers.push_back(MakeEachFamily(story));
   checkers.push_back(MakeBlockLimit(story));
   checkers.push_back(MakeRequestedKept(story));

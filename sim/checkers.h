@@ -120,8 +120,9 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeGivenBack(Story& story);
 // CHECK: who has an address is never told that it does not have it; who has given it back is not told that it has.
 [[nodiscard]] std::unique_ptr<Checker> MakeCheckHolds(Story& story);
-// Clock: an address that was given back rests as long as its pool says, by the right clock.
-[[nodiscard]] std::unique_ptr<Checker> MakeClocksKept(Story& story);
+// Clock: an address that was given back rests as long as its pool says, by the right clock, and except for the error of
+// the API servers' clocks.
+[[nodiscard]] std::unique_ptr<Checker> MakeClocksKept(Story& story, Nanos error_of_servers);
 // Each family: an ADD gives one address of each family of its pools, or fails.
 [[nodiscard]] std::unique_ptr<Checker> MakeEachFamily(Story& story);
 // Block limit: no node creates more blocks of a pool than the pool allows, if it can know of all of them.
@@ -133,7 +134,7 @@ class Told {
 // In time: every call is answered, or its caller gave up.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 
-// One of each.
-[[nodiscard]] std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story);
+// One of each. error_of_servers: by how much the clocks of API servers are wrong at most.
+[[nodiscard]] std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story, Nanos error_of_servers = Nanos(0));
 
 }  // namespace berth::sim

@@ -28,7 +28,7 @@ double Seconds(Nanos time) { return std::chrono::duration<double>(time).count();
 
 class ClocksKept final : public Checker {
  public:
-  explicit ClocksKept(Story& story) : story_(story) {}
+  ClocksKept(Story& story, Nanos error_of_servers) : story_(story), tolerance_(kTolerance + 2 * error_of_servers) {}
 
   void Leaving(const ipam::Attachment& attachment) override { left_.try_emplace(attachment, Calendar()); }
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
@@ -67,7 +67,7 @@ class ClocksKept final : public Checker {
     const auto* held = std::get_if<ipam::HeldEntry>(&entry);
     const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
     const Nanos now = Calendar();
-    if (held != nullptr && std::chrono::milliseconds(held->since_ms) > now + kTolerance) {
+    if (held != nullptr && std::chrono::milliseconds(held->since_ms) > now + tolerance_) {
       story_.Break("clock", "an entry is dated ahead: " + is);
     }
     if (const auto rest = rests_.find(place); rest != rests_.end() && cooling == nullptr) {
@@ -76,7 +76,7 @@ class ClocksKept final : public Checker {
       const bool is_its = held != nullptr && (held->attachment == rest->second.after ||
                                               held->attachment.starts_with(reconciler::kNoNetwork));
       const Nanos until = UntilOf(rest->second);
-      if (!is_its && (held != nullptr || is.empty()) && now + kTolerance < until) {
+      if (!is_its && (held != nullptr || is.empty()) && now + tolerance_ < until) {
         story_.Break("clock",
                      fmt::format("an address rests {:.1f} s too short: {} became {}",
                                  Seconds(until - now),
@@ -95,7 +95,7 @@ class ClocksKept final : public Checker {
     const bool is_freed = !cooling.forget.empty();
     const Nanos length = is_freed ? Nanos(reconciler::kFreedRest) : Nanos(std::chrono::seconds(held->cooldown_s));
     const Nanos now = Calendar();
-    if (std::chrono::milliseconds(cooling.until_ms) > now + length + kTolerance) {
+    if (std::chrono::milliseconds(cooling.until_ms) > now + length + tolerance_) {
       story_.Break("clock",
                    fmt::format("an address rests {:.1f} s too long: {} became {}",
                                Seconds(std::chrono::milliseconds(cooling.until_ms) - now - length),
@@ -115,12 +115,15 @@ class ClocksKept final : public Checker {
   }
 
   Story& story_;
+  const Nanos tolerance_;
   std::map<ipam::Attachment, Nanos> left_;
   std::map<Place, Rest> rests_;
 };
 
 }  // namespace
 
-std::unique_ptr<Checker> MakeClocksKept(Story& story) { return std::make_unique<ClocksKept>(story); }
+std::unique_ptr<Checker> MakeClocksKept(Story& story, Nanos error_of_servers) {
+  return std::make_unique<ClocksKept>(story, error_of_servers);
+}
 
 }  // namespace berth::sim

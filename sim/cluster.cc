@@ -256,12 +256,16 @@ json Cluster::Pending(const Pod& pod) const {
   const auto answer = store_.Call({.method = k8sclient::Method::kGet, .path = PathOfPod(pod.name), .body = {}}, {});
   if (!answer || !answer->ok()) return nullptr;
   json object = json::parse(answer->body);
-  return object["metadata"]["uid"] == pod.uid && NodeOf(object).empty() ? std::move(object) : nullptr;
+  const bool is_pending = object["metadata"]["uid"] == pod.uid && NodeOf(object).empty() &&
+                          !object["metadata"].contains("deletionTimestamp");
+  return is_pending ? std::move(object) : nullptr;
 }
 
 bool Cluster::IsPending(const Pod& pod) const { return !Pending(pod).is_null(); }
 
 void Cluster::RemovePending(const Pod& pod) {
+  if (!IsPending(pod)) return;
+  MayPutFinalizer(pod);
   const json object = Pending(pod);
   if (object.is_null()) return;
   const json same = {{"preconditions", {{"resourceVersion", object["metadata"]["resourceVersion"]}}}};
@@ -362,12 +366,35 @@ void Cluster::RemovePod(const Pod& pod) {
       store_.Call({.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = options.dump()}, {}));
 }
 
+void Cluster::MayPutFinalizer(const Pod& pod) {
+  constexpr std::uint64_t kFinalizerOneIn = 6;
+  if (!has_finalizers_ || pod.is_static || Below(kFinalizerOneIn) != 0) return;
+  constexpr std::uint64_t kLongOneIn = 4;
+  const auto most_ms = static_cast<std::uint64_t>(Below(kLongOneIn) == 0 ? 1'200'000 : 60'000);
+  if (!store_.Change(Pods(), pod.name, [](json& object) {
+        object["metadata"]["finalizers"] = json::array({"example.com/keeps"});
+      }))
+    return;
+  story_.Tell("a finalizer keeps " + pod.name);
+  Spawn(std::make_shared<Process>("finalizer"), [this, pod, time = std::chrono::milliseconds(Below(most_ms))] {
+    std::this_thread::sleep_for(time);
+    RemoveFinalizer(pod);
+  });
+}
+
+void Cluster::RemoveFinalizer(const Pod& pod) {
+  const json patch = {{"metadata", {{"finalizers", nullptr}}}};
+  static_cast<void>(
+      store_.Call({.method = k8sclient::Method::kPatch, .path = PathOfPod(pod.name), .body = patch.dump()}, {}));
+}
+
 void Cluster::EndPod(const Pod& pod) {
   // A kubelet gives a pod that it has ended a terminal phase before it removes the pod.
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (pod.is_static || object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = "Succeeded";
   }));
   PutStatus(pod, {});
+  MayPutFinalizer(pod);
   RemovePod(pod);
 }
 

@@ -105,6 +105,8 @@ class Cluster {
   void RemovePod(const Pod& pod);
   // Its kubelet has ended it: it says that the sandbox is gone, and removes the pod.
   void EndPod(const Pod& pod);
+  // From now on finalizers of other programs keep some pods after their end: for up to a minute, or for up to 20.
+  void KeepFinalizers() { has_finalizers_ = true; }
   // Somebody deletes the mirror of a static pod, and the kubelet makes it again so much later.
   void LoseMirror(Nanos time);
 
@@ -123,6 +125,9 @@ class Cluster {
   [[nodiscard]] nlohmann::json Pending(const Pod& pod) const;
   [[nodiscard]] nlohmann::json LabelsOf(const std::string& collection, const std::string& name) const;
   void RemovePodsOf(const std::string& node);
+  // Somebody deletes the pod next, and a finalizer may keep it.
+  void MayPutFinalizer(const Pod& pod);
+  void RemoveFinalizer(const Pod& pod);
   void Renew(const std::string& node);
   void SetReady(const std::string& node, const char* status);
   // Its kubelet hears.
@@ -152,6 +157,7 @@ class Cluster {
   std::set<std::string> gone_;
   std::set<std::string> out_of_service_;
   std::uint64_t started_ = 0;
+  bool has_finalizers_ = false;
   std::uint64_t made_nodes_ = 0;
   int telling_ = 0;  // pods of which a kubelet has still to tell again
   bool renews_when_cut_off_ = false;

@@ -18,7 +18,8 @@ std::set<std::string> Extent::AllFaults() {
           "denied",         "mute",      "check",      "second",      "pools",    "power",         "replaced",
           "suspend",        "scheduler", "kubelet",    "number",      "clocks",   "pool-replaced", "slow-end",
           "out-of-service", "cascade",   "dual-stack", "block-limit", "requests", "selectors",     "refused-block",
-          "ghost",          "day",       "starting",   "election",    "stolen",   "tenant"};
+          "ghost",          "day",       "starting",   "election",    "stolen",   "tenant",        "server-clocks",
+          "finalizer"};
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {

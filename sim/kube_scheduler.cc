@@ -66,7 +66,8 @@ void KubeScheduler::Stored(const std::string& collection, const json& before, co
         .node = NodeOf(object),
         .wanted_node = object.value("/spec/nodeSelector/kubernetes.io~1hostname"_json_pointer, std::string()),
         .units = UnitsOf(object),
-        .is_over = after.is_null() || HasEnded(after)};
+        .is_over = after.is_null() || HasEnded(after) ||
+                   (NodeOf(after).empty() && after["metadata"].contains("deletionTimestamp"))};
     const Nanos last = late_pods_.empty() ? Nanos(0) : late_pods_.back().due;
     late_pods_.push_back({.due = Due(last, Nanos(0)), .key = pod.uid, .seen = pod});
   } else {

@@ -34,6 +34,8 @@ constexpr std::uint64_t kDayOneIn = 64;
 constexpr Nanos kTroubleMax = std::chrono::minutes(40);
 // Of each node, once nothing goes wrong any more.
 constexpr int kSteadyContainers = 8;
+// By how much the clock of an API server is wrong at most.
+constexpr Nanos kErrorOfServersMax = 2s;
 // What is planted (plants.h).
 void ListForEver(Machine& machine) {
   while (true) {
@@ -57,7 +59,7 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
       workload_(cluster_),
       backups_(store_, cluster_, network_, story_, machines_) {
   Begin(seed);
-  checkers_ = MakeCheckers(story_);
+  checkers_ = MakeCheckers(story_, May("server-clocks") ? kErrorOfServersMax : Nanos(0));
   if (plant_ != nullptr) {
     cluster_.RenewWhenCutOff(plant_->renews_when_cut_off);
     network_.Plant(plant_->lies);
@@ -148,6 +150,8 @@ void World::AddServers() {
   const auto servers = 1 + Below(static_cast<std::uint64_t>(extent_.servers));
   for (std::uint64_t i = 1; i <= servers; ++i) {
     servers_.push_back(std::make_unique<ApiServer>(store_, "apiserver" + std::to_string(i)));
+    if (May("server-clocks"))
+      servers_.back()->ClockIsWrongBy(Nanos(Below(2 * kErrorOfServersMax.count())) - kErrorOfServersMax);
     network_.Add(*servers_.back());
   }
   if (May("compact") && Below(2) == 0) store_.SetPageMax(1 + Below(4));
@@ -244,6 +248,7 @@ void World::Main() {
   if (MayLoseBlocks()) {
     for (const auto& checker : checkers_) checker->MayLoseBlocks(true);
   }
+  if (May("finalizer")) cluster_.KeepFinalizers();
   has_requests_ = May("requests") && !has_scheduler_;
   pools_.Make({.has_controllers = controllers_.count() > 0,
                .has_twin = has_twin,
