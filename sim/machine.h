@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine: its files, its way to the network, its agents, its kubelet.
+// Machine: the files, the link to the network, the agents and the kubelet of one machine.
 #pragma once
 
 #include <memory>
@@ -21,17 +21,17 @@ struct Machine {
         link(network, "node " + options.name),
         node(std::move(options), link, story),
         kubelet(node, story, checkers, std::move(of_kubelet)) {}
-  // Nobody but its own actors does anything to it.
+  // While the machine is gone or cut off, World causes no other fault on it.
   [[nodiscard]] bool is_left_alone() const { return is_gone || is_cut_off; }
   std::string folder;
   Link link;
   Node node;
   Kubelet kubelet;
   int churning = 0;
-  bool is_gone = false;      // from the cluster
-  bool is_cut_off = false;   // its agents, now or soon
-  bool is_starting = false;  // its agents, while some of their requests fail
-  bool has_double = false;   // another machine of that name runs, or what it sent is under way
+  bool is_gone = false;      // its Node is gone, or is not Ready yet after an outage
+  bool is_cut_off = false;   // its agents reach no API server, or soon will not
+  bool is_starting = false;  // an agent starts while some of its requests fail
+  bool has_double = false;   // the old machine with this name runs, or its last requests are on the way
 };
 
 using Machines = std::vector<std::unique_ptr<Machine>>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: one history from a seed: nodes with agents, kubelets, people, an API server, and everything that goes wrong.
+// World: the simulated cluster of one history: API servers, network, nodes, kubelets, controllers, people and faults.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +28,19 @@
 
 namespace berth::sim {
 
-// What may happen. Less of it makes a shorter history.
+// Upper limits of what happens in a history. Lower limits make a shorter history.
 struct Extent {
-  int servers = 3;      // API servers, at most; as are the next five
-  int controllers = 2;  // side by side; with them there are pods
+  int servers = 3;      // API servers
+  int controllers = 2;  // run at the same time; without one the API server has no Nodes and no pods
   int nodes = 3;
-  int agents = 4;       // of a node, one after another
-  int callers = 5;      // of a node, side by side
-  int containers = 20;  // of a caller, one after another
-  // Faults by name; absent ones do not happen.
+  int agents = 4;       // restarts of agents, on all nodes together
+  int callers = 5;      // callers of a node, at the same time
+  int containers = 20;  // containers of a caller, one after another
+  // Names of the faults that may happen.
   std::set<std::string> faults = AllFaults();
 
   [[nodiscard]] static std::set<std::string> AllFaults();
-  // All of them for half of the seeds, and some of them for the others: with few faults a history finds what many hide.
+  // Half of the seeds have all faults, the others two to eleven: few faults find defects that many faults hide.
   [[nodiscard]] static std::set<std::string> DrawFaults(std::uint64_t seed);
 };
 
@@ -51,7 +51,7 @@ struct Outcome {
   std::uint64_t requests = 0;
   std::uint64_t faults = 0;
   std::uint64_t switches = 0;
-  double seconds = 0;  // virtual
+  double seconds = 0;  // of virtual time
 };
 
 class World {
@@ -65,70 +65,72 @@ class World {
   [[nodiscard]] Outcome Run();
 
  private:
-  // What happens by chance, with the fault that it is; null: nothing does.
+  // An event that happens at random, and the name of its fault. In the event without a fault (null) nothing happens.
   struct Moment;
   [[nodiscard]] static std::span<const Moment> AllMoments();
 
-  // All that a node's pods are in: one, or two.
+  // Draws the networks of a node's pods: one or two.
   [[nodiscard]] std::vector<PodNetwork> AnyNetworks(bool tells_odd_uids) const;
   [[nodiscard]] std::function<Addresses(const PodNetwork&)> AnyRequests() const;
-  // By chance, pods get an IPv6 address in the network as well.
+  // Adds an IPv6 pool to three of four networks, so that pods get an IPv6 address as well.
   void AddIpv6(PodNetwork& network) const;
   void AddServers();
   void AddMachine(const std::string& name);
   [[nodiscard]] std::unique_ptr<Machine> MakeMachine(const std::string& name, const std::string& called,
                                                      bool is_direct);
-  // Its agent and its callers.
+  // Starts the machine's agent, its callers, and the thread that sends CHECKs.
   void StartMachine(Machine& machine);
-  // The history, in a process of its own.
+  // The course of the history, which runs in a simulated process of its own.
   void Main();
-  // Starts some controllers or none. `has_rivals`: starts all that may be, and they do not elect.
+  // Starts a random number of controllers, or none. `has_rivals`: starts as many as allowed, and they elect no leader.
   void StartControllers(bool has_rivals);
-  // The rules of a history that comes to rest.
+  // Ends the history, and checks the rules that apply at the end.
   void CheckEnd(bool is_counting);
-  // One that may be, by its weight.
+  // Lets one random event happen. Events with a larger weight are more likely.
   void OneMoment();
-  // Somebody is left alone, or nothing happens but that containers end.
+  // A machine is left alone, or, with the fault `slow-end`, nothing happens except that containers end.
   [[nodiscard]] bool AreSlow() const;
-  // Lets a calm second pass.
+  // Lets a second pass without network faults.
   void WaitCalmly();
   void ChangeWeather(bool is_calm);
   [[nodiscard]] bool May(const std::string& fault) const { return extent_.faults.contains(fault); }
   [[nodiscard]] bool IsChurning() const;
-  // Draws by how much a machine's wall clock is ahead of the right one: often by nothing, and up to decades.
+  // Draws how far a wall clock is ahead of the right time: often 0, at most 20 years; a negative result is behind.
   [[nodiscard]] Nanos AnyClockError();
-  // The API server, for some seconds.
+  // All API servers are unreachable for up to three seconds.
   void BeAway();
   void Compact();
   void ReplaceAgent(Machine& machine, bool overlaps);
-  // The names of its own blocks.
+  // Names of the node's blocks.
   [[nodiscard]] std::vector<std::string> BlocksOf(const std::string& node) const;
-  // An agent starts. Maybe requests of one kind fail for a while, so it loads its blocks several times, and maybe it is
-  // killed before it has loaded them.
+  // Called when an agent starts. Sometimes requests of one kind fail for a while, so that the agent loads its blocks
+  // several times, and sometimes the agent is killed before it has loaded them.
   void TroubleStart(Machine& machine);
-  // While something is under way there, once in so many times, the agent is replaced. True: so it is.
+  // Called while the agent serves a call or sends a write. One call of `one_in` replaces the agent and returns true.
   bool ReplaceMeanwhile(Machine& machine, std::uint64_t one_in);
   void Reboot(Machine& machine);
   void LosePower(Machine& machine);
   void CutOff(Machine& machine);
   void CutOffController();
-  // Its agents hear nobody; what they hand out meanwhile nobody hears of from them, or nobody tells them that it did.
+  // Cuts the machine's agents off from the API servers: their requests do not arrive (kCut), or the answers to their
+  // requests do not (kUnheard).
   void Deafen(Machine& machine, Link::State state);
   void Deafen(Machine& machine, Link::State state, Nanos from, Nanos until);
-  // Its Node is deleted, and comes again. Meanwhile the machine is off, or hears of nobody.
+  // The machine's Node is deleted and comes back later. Meanwhile the machine is off or reaches no API server.
   void Vanish(Machine& machine);
-  // The machine goes down, and a person says so by a taint of its Node. It comes up again, and the person takes the
-  // taint off a little later.
+  // The machine goes down, and a person taints its Node as out of service. The machine comes up again, and the person
+  // removes the taint a little later.
   void TakeOutOfService(Machine& machine);
-  // Somebody binds a pod to a Node that is gone, or that never was.
+  // A person binds a pod to a Node that is gone or never existed.
   void CreateGhost(const Machine& machine);
-  // All pods of the machine, or of all machines, are deleted at once.
+  // Deletes all pods of the machine, or of all machines, at once, but not the static pods.
   void Cascade(Machine& machine);
-  // Another machine takes its name. It goes off at once, or its agents run on for a while.
+  // Another machine takes over the machine's name. The old machine goes off at once, or its agents run for up to two
+  // more minutes.
   void Replace(Machine& machine);
-  // Somebody takes an entry out of a block. Returns when it is there again.
+  // A person removes an entry from a block. Returns when the agent has written the entry again.
   void EditByHand(Machine& machine);
-  // The same while no agent runs: the controller puts it there again.
+  // Like EditByHand, while no agent runs: the controller writes the entry again.
   void EditWithoutAgent(Machine& machine);
   struct Place {
     std::string block;
@@ -136,102 +138,108 @@ class World {
     std::string text;
     std::string address;
   };
-  // A held entry in an own block of the machine, of which an agent serves, of a pod whose container stays; with
-  // `is_told` one of which the API server knows that it has the address.
+  // A random held entry in a block that the machine's agent knows, of a pod whose container stays; nullopt: there is
+  // none. `is_told`: only entries whose address is in the pod's status.
   [[nodiscard]] std::optional<Place> AnyEntry(const Machine& machine, bool is_told) const;
   void TakeOut(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
   void EditPool();
-  // Answers to creations may get lost, or their blocks be refused, or their programs die.
+  // The faults of this history may keep a program from knowing or changing a block that the program created.
   [[nodiscard]] bool MayLoseBlocks() const;
-  // Selectors of pools, and labels that they select.
+  // Edits a selector of a pool, or a label of the machine's Node or of the namespace.
   void EditSelectors(const Machine& machine);
-  // A person replaces a pool, while requests of some nodes about pools fail, or are late.
+  // A person replaces a pool. Meanwhile some nodes' requests about pools fail or are late.
   void ReplacePool(const Machine& machine);
   void ReplacePoolNow(const std::string& name);
-  // Returns when nothing is held in the pool, or after half a minute.
+  // Waits until the pool has no held entry, at most 30 s.
   void AwaitUnused(const std::string& pool);
   void GiveBackBlocksOf(const std::string& pool);
-  // For up to an hour the API server refuses each write of one block.
+  // The API server refuses each write of one block for up to an hour.
   void RefuseBlock();
   void RefuseBlockFor(const nlohmann::json& block, Nanos time);
-  // Rule `apart`. Requires: nothing else goes wrong.
+  // Checks the rule `apart`. Requires: no other fault happens.
   void CheckApart(const nlohmann::json& refused);
   void TroublePools(const std::vector<Machine*>& machines);
-  // A pod of a tenant comes, with an odd network configuration.
+  // Starts a tenant's pod with an odd network configuration.
   void StartTenant(Machine& machine);
-  // Containers come and go on the machine, besides those of its callers.
+  // Starts and ends containers on the machine, in addition to those of its callers.
   void StartMore(Machine& machine, Nanos after);
-  // The node's configuration is changed after a while, and its requests about pools succeed again.
+  // After a while the node's network configurations name `pool` in place of `before`, and its requests about pools
+  // succeed again.
   void ComeToUse(Machine& machine, const std::string& before, const std::string& pool);
-  // Whoever has an address, and is not in what a restored backup holds.
+  // Tells the checkers whose entries are missing in the restored backup.
   void NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now);
   void BackUpOrRestore();
   void DeleteAllocation();
   void DeleteBlock();
-  // As the controller gives back an empty block.
+  // A person deletes a random block, if it is empty, by the steps that the controller takes.
   void GiveBackBlock();
   void GiveBack(const nlohmann::json& block);
   [[nodiscard]] nlohmann::json FindBlock(const std::string& name) const;
   void ComeToRest();
   [[nodiscard]] std::string Unrest() const;
-  // The controller has freed the addresses of those whose DEL never came.
+  // Waits until the controller has freed the addresses of containers that ended without a DEL, and the thief's. Rules
+  // `dead-freed` and `stolen`.
   void AwaitLost();
-  // A pool that was deleted is gone once nothing is held in it.
+  // Waits until deleted pools are gone. Rule `drained`.
   void AwaitDrained();
-  // Rule `gone`: deleted blocks, and blocks of Nodes that are gone, go within ten minutes unless they name a pod that
-  // lives.
+  // Waits until deleted blocks, and blocks of Nodes that are gone, are gone, except blocks that name a live pod. Rule
+  // `gone`.
   void AwaitGivenBack();
-  // A person gives back what the controller does not (docs/operations.md): what static pods had, and, where it does not
-  // believe that so many pods are gone, what the others had.
+  // A person frees what the controller does not free (docs/operations.md): addresses of static pods whose DEL a power
+  // cut destroyed, and, while a pool says that the controller frees nothing, all lost addresses.
   void ReleaseByHand();
-  // Rule `braked`: the controller believes that pods are gone, unless very many are. Requires: nothing goes wrong.
+  // Checks the rule `braked`: the controller stops freeing addresses only if very many held entries name pods that do
+  // not exist. Requires: no fault happens.
   void CheckBrake();
   void FreeByHand(const std::string& block, const std::string& offset, const std::string& attachment);
   [[nodiscard]] bool HasLost(const ipam::Attachment& attachment) const;
-  // The node's token is stolen.
+  // Starts a thief who has a node's token.
   void StartThief();
   [[nodiscard]] bool NamesLivePod(const std::string& text) const;
-  // An entry that the thief wrote ought to be gone: no pod that lives is named, and the address does not rest.
+  // The thief's entry has to be gone: it names no live pod and is not cooling. If the stolen node owns the block, no
+  // other entry of the block names a live pod either.
   [[nodiscard]] bool IsLeftOfThief(const nlohmann::json& block, const std::string& text) const;
-  // A person deletes the Node whose token was stolen.
+  // Stops the thief, and a person deletes the stolen Node.
   void EndThief();
-  // What one of two machines of a name wrote again, of a sandbox that has ended of a pod that lives: it goes with that.
+  // One of two machines with one name wrote the entry again after its sandbox had ended. The pod lives, and the entry
+  // stays until the pod is gone.
   [[nodiscard]] bool IsKept(const std::string& text) const;
-  // One of them; empty: none is left.
+  // An entry that the controller still has to free; empty: there is none.
   [[nodiscard]] std::string LostAndLeft() const;
-  // Of an entry that was put back.
+  // No pod in the API server has the UID that the held entry names.
   [[nodiscard]] bool IsPodGone(const std::string& text) const;
-  // The admission policy, in the API servers.
+  // The admission policy. Returns why it refuses the write; nullopt: the write is allowed.
   [[nodiscard]] std::optional<std::string> Admit(const std::string& collection, const nlohmann::json& before,
                                                  const nlohmann::json& after);
-  // Checkers see a block as it is stored, but what a thief wrote.
+  // Shows the checkers a stored block without the entries that a thief wrote.
   void TellCheckers(const nlohmann::json& before, const nlohmann::json& after);
-  // Lets a day pass in which little happens: a few containers come and go each half an hour.
+  // Lets a day pass, in which a few containers start and end each half hour.
   void LiveADay();
-  // Containers come and go while nothing goes wrong.
+  // Starts and ends containers without faults, and checks the rules for a time without faults.
   void CheckSteady();
   void Churn(Machine& machine, const std::string& called, int containers);
-  // Pods that request addresses, and the scheduler that binds them.
+  // Starts the scheduler, and threads that create pods which request addresses.
   void StartWorkload();
-  // The kubelet of the node hears of a pod that the scheduler has bound to it.
+  // Starts a bound pod on its node as soon as the node's kubelet sees the pod.
   void Deliver(const Pod& pod, const std::string& node);
   void DeliverIfBound(const nlohmann::json& before, const nlohmann::json& after);
   [[nodiscard]] Machine* FindMachine(const std::string& node) const;
   void RestartKubelet(Machine& machine);
-  // Where a Node shows more than the blocks that its agent knows could have, the agent gets to know the others. Rule
-  // `known`. before: where that was so before the number rose.
+  // Waits until each agent knows the blocks that its Node's address count includes. Rule `known`. `before`: the result
+  // of UnknownBlocks before the address counts rose; nodes in it are not checked.
   void AwaitKnown(const std::map<std::string, std::string>& before);
   void AwaitNewBlock(Nanos most);
-  // By node, for a person.
+  // By node, a sentence about a block that the Node's address count includes and the node's agent does not know.
   [[nodiscard]] std::map<std::string, std::string> UnknownBlocks() const;
-  // Many pods that request addresses come at once, and nothing else takes any.
+  // Many pods that request addresses come at once, and nothing else takes addresses. Rules `known`, `pending` and
+  // `room`.
   void CheckBurst();
-  // Every pod that the scheduler has placed runs, or has ended.
+  // Waits until every pod that the scheduler has placed runs or has ended.
   void AwaitScheduled();
-  // Nodes show what they should. Rule `counted`.
+  // Waits until each Node shows the right address count. Rule `counted`.
   void AwaitNumbers();
-  // Pods that fit somewhere run. Rule `pending`.
+  // Waits until no pod is Pending that fits on a node. Rule `pending`.
   void AwaitPending();
 
   Extent extent_;
@@ -248,39 +256,43 @@ class World {
   Workload workload_;
   Kubelet::Checkers checkers_;
   Machines machines_;
-  Machines replaced_;  // by others of the same names
+  Machines replaced_;  // other machines have taken over their names
   Backups backups_;
   std::unique_ptr<Thief> thief_;  // null: there is none
   Bounds bounds_{story_, network_, machines_, controllers_};
   ProcessPointer outside_ = std::make_shared<Process>("world");
   int agents_left_ = 0;
-  int meanwhiles_left_ = 0;  // in which an agent is replaced
+  int meanwhiles_left_ = 0;  // replacements of agents during calls and writes
   int vanishes_left_ = 1;
-  int outages_left_ = 1;  // of a machine that is taken out of service
+  int outages_left_ = 1;  // machines that are taken out of service
   int troubled_starts_left_ = 6;
   int tenants_left_ = 12;
-  bool is_unwatched_ = false;  // by checkers
-  bool is_editing_ = false;    // somebody edits by hand, and only the agent that runs knows what was there
-  // Static pods are not there then: whose entry is held again stays held (docs/operations.md).
+  bool is_unwatched_ = false;  // checkers are not told what is stored in blocks
+  bool is_editing_ =
+      false;  // an entry is missing that an agent or the controller writes again: no agent is stopped now
+  // A person takes and restores backups. Then there are no static pods: after a restore, the entry of a static pod that
+  // has ended stays held (docs/operations.md).
   bool has_backups_ = false;
-  // A machine's name is taken by another, once. Nor are there static pods then: who would free what one of them had?
+  // Another machine takes over a machine's name once. Then there are no static pods: nobody would free the addresses of
+  // those that ran on the old machine.
   bool has_replacement_ = false;
-  // A pool is replaced, once at a time.
+  // A person may replace pools, one at a time.
   bool may_replace_pool_ = false;
   int replacements_left_ = 3;
-  int more_ = 0;            // callers that StartMore has named, and tenants
-  int replacing_pool_ = 0;  // persons who do it, and nodes that do not use it yet
-  // Some pods request addresses. Not beside backups: pods that are unbound in one may run by now.
+  int more_ = 0;            // number of StartMore's callers and of tenants, for their names
+  int replacing_pool_ = 0;  // people who replace a pool, and nodes that do not use the new pool yet
+  // Some pods request addresses from the scheduler. Never together with backups: a pod that a backup shows as unbound
+  // may run by now.
   bool has_scheduler_ = false;
   // Some networks name an IPv4 and an IPv6 pool.
   bool has_dual_stack_ = false;
   bool has_requests_ = false;             // some pods request certain addresses
-  int working_ = 0;                       // threads of the workload
-  int delivering_ = 0;                    // pods that a kubelet has still to hear of
-  std::map<std::string, Nanos> created_;  // when which block was, by uid
+  int working_ = 0;                       // threads of the workload that create pods
+  int delivering_ = 0;                    // bound pods that their kubelets have not seen yet
+  std::map<std::string, Nanos> created_;  // when a block was created, by UID
   std::uint64_t kills_ = 0;
-  std::string refused_block_;  // no write of it is accepted now
-  bool was_refused_ = false;   // some block
+  std::string refused_block_;  // name of the block whose writes are refused now; empty: none
+  bool was_refused_ = false;   // writes of a block are or were refused
 };
 
 }  // namespace berth::sim
