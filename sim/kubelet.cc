@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers and their calls.
+// How containers start, stay and end.
 #include "sim/kubelet.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::chrono::microseconds kPatience = 60s;
 
-// Before a DEL is sent again. One that has failed for long may fail for an hour.
+// The pause before a DEL is repeated. A DEL that has failed 30 times may fail for an hour.
 void PauseAfter(int tries) {
   constexpr int kManyTries = 30;
   std::this_thread::sleep_for(std::chrono::milliseconds(Below(tries < kManyTries ? 300 : 30'000)));
@@ -44,7 +44,7 @@ std::vector<Kubelet::Interface> Kubelet::InterfacesOf(const std::string& contain
 void Kubelet::Create(const std::string& container, const Pod& pod) {
   node_.MakeNetns(container);
   const bool is_in_all = options_.networks.size() > 1 && !is_burst_ && Below(2) == 0;
-  // The request is the pod's, so each of its sandboxes has the same.
+  // All sandboxes of a pod request the same addresses.
   const auto [request, is_new] = requests_.try_emplace(pod.uid.empty() ? container : pod.uid);
   if (is_new && options_.any_request && !is_burst_ && Below(4) == 0) {
     request->second = options_.any_request(options_.networks.front());
@@ -55,7 +55,7 @@ void Kubelet::Create(const std::string& container, const Pod& pod) {
 Addresses Kubelet::Add(const std::string& container) {
   const bool is_impatient = !is_burst_ && Below(10) == 0;
   auto interfaces = InterfacesOf(container);
-  // Multus attaches one after another, containerd all at once.
+  // Multus attaches the networks in order, containerd attaches them at once, in any order.
   if (interfaces.size() > 1 && Below(3) == 0) std::ranges::reverse(interfaces);
   const Pod pod = valid_.at(container).pod;
   const int boot = boots_;
@@ -66,7 +66,7 @@ Addresses Kubelet::Add(const std::string& container) {
     if (heard.addresses.empty()) return {};
     told_.insert_or_assign(heard.attachment, Holder{.pod = pod, .interface = one, .result = heard.result});
     if (one.network == options_.networks.data()) addresses = heard.addresses;
-    // CRI-O asks at once.
+    // CRI-O sends a CHECK right after the ADD.
     if (options_.checks && Below(6) == 0) Check(one, heard.result);
   }
   return addresses;
@@ -135,17 +135,17 @@ void Kubelet::Del(const std::string& container) {
     const Heard heard = Call("DEL", one, kPatience);
     return heard.is_answered && heard.error.empty();
   };
-  // One that fails does not keep the others from being asked for, and all are asked for again.
+  // If a DEL fails, the other DELs are sent all the same, and then all DELs are repeated.
   const auto are_done = [&] {
     std::size_t done = 0;
     for (const Interface& one : interfaces) done += is_done(one) ? 1 : 0;
     return done == interfaces.size();
   };
   for (int tries = 1; !are_done(); ++tries) PauseAfter(tries);
-  // A runtime that was killed in the middle asks once more.
   for (const Interface& one : interfaces) {
     ended_[AttachmentOf(one)] = {.when = Now(), .is_static = valid_[container].pod.is_static};
   }
+  // A runtime that was killed after the DELs sends them once more.
   if (Below(6) == 0) static_cast<void>(are_done());
   if (options_.checks && Below(6) == 0) {
     for (const auto& [attachment, one] : had) Check(one.interface, one.result);
@@ -161,7 +161,7 @@ void Kubelet::Detach(const std::string& container) {
   for (int tries = 1;; ++tries) {
     const Heard heard = Call("DEL", second, kPatience);
     if (heard.is_answered && heard.error.empty()) break;
-    // The pod is gone from the cluster meanwhile, so the whole container ends.
+    // Meanwhile the pod is gone from the API server, so Run ends the whole container.
     if (returns != returns_) return;
     PauseAfter(tries);
   }
@@ -191,7 +191,7 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
   const bool is_in_all = InterfacesOf(container).size() > 1;
   if (cluster != nullptr && lives() && options_.renews_sandboxes && !is_burst_ && Below(6) == 0)
     return Renew(container);
-  // What it has got in the other network goes as well, and the pod gets another sandbox.
+  // If an ADD in one of two networks failed, half of the pods get a new sandbox.
   const bool is_half = is_in_all && addresses.empty() && boot == boots_ && returns == returns_;
   if (cluster != nullptr && is_half && Below(2) == 0) return Renew(container);
   if (lives() && is_in_all && Below(6) == 0) Detach(container);
@@ -208,7 +208,7 @@ void Kubelet::Run(const std::string& container, const Pod& pod, bool tells_addre
 void Kubelet::Churn(const std::string& name, int containers) {
   for (int number = 0; number < containers; ++number) {
     while (is_held_) std::this_thread::sleep_for(std::chrono::milliseconds(Below(50)));
-    // Some end before their kubelet comes to say it.
+    // Some containers end before their kubelet has reported the pod's address.
     Run(fmt::format("{}-{}", name, number), Start(name), options_.tells_odd_uids || Below(2) == 0);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubelet: containers that come and go on a node, with containerd's habits: an ADD that failed is followed by DELs
-// until one succeeds, and by a new sandbox; a DEL is repeated; a caller may be killed in the middle. In a cluster with
-// pods, some go before their containers, and some containers go without a DEL. As Multus does it gives some containers
-// a second interface; as CRI-O does it CHECKs them.
+// Kubelet: the kubelet and the container runtime of a node, which start and end containers. As with containerd, an ADD
+// that fails is followed by DELs until one succeeds, and by a new sandbox; DELs are repeated; a caller may give up
+// during a call. In a cluster with pods, some pods go before their containers, and some containers end without a DEL.
+// Some containers have a second interface, as with Multus, and some get CHECKs, as with CRI-O.
 #pragma once
 
 #include <chrono>
@@ -23,148 +23,151 @@
 
 namespace berth::sim {
 
-// Names, as two files need them.
+// Names of the networks and interfaces.
 inline constexpr const char* kFirstNetwork = "net";
 inline constexpr const char* kFirstInterface = "eth0";
 inline constexpr const char* kSecondNetwork = "net2";
 inline constexpr const char* kSecondInterface = "net1";
 
-// A network of pods, and the interface by which containers are in it.
+// A network of pods, and the interface that a container has in it.
 struct PodNetwork {
   std::string name;
   std::string interface;
   std::vector<std::string> pools;
-  std::size_t families = 0;  // of the pools; 0: not known
+  std::size_t families = 0;  // address families of the pools; 0: not known
 };
 
 class Kubelet {
  public:
   using Checkers = std::vector<std::unique_ptr<Checker>>;
   struct Options {
-    // Of the first the kubelet reports the address; in a second one some containers are besides.
+    // The kubelet reports the addresses of the first network. Some containers are in the second network as well.
     std::vector<PodNetwork> networks;
-    Cluster* cluster = nullptr;  // null: nobody looks at pods
-    bool loses_dels = false;     // some
+    Cluster* cluster = nullptr;  // null: the API server has no pods
+    bool loses_dels = false;     // some containers end without a DEL
     bool renews_sandboxes = false;
-    bool ends_slowly = false;  // containers of pods that are not static: fault `slow-end`
+    bool ends_slowly = false;  // fault `slow-end`, for pods that are not static
     bool has_static_pods = true;
-    bool tells_odd_uids = false;  // the runtime, of pods that are not static
-    bool checks = false;          // containers that have addresses
-    Counted* counted = nullptr;   // admits pods that request addresses; null: there are none
-    // Draws what a pod requests of the network; null: no pod requests certain addresses.
+    bool tells_odd_uids = false;  // the runtime passes wrong UIDs, but not of static pods
+    bool checks = false;          // the runtime sends CHECKs for containers with addresses
+    Counted* counted = nullptr;   // admits pods that request the extended resource; null: there are none
+    // Draws the addresses that a pod requests in the network; null: no pod requests addresses there.
     std::function<Addresses(const PodNetwork&)> any_request = nullptr;
   };
   // All must outlive this.
   Kubelet(Node& node, Story& story, const Checkers& checkers, Options options)
       : node_(node), story_(story), checkers_(checkers), options_(std::move(options)) {}
 
-  // Of all its threads.
+  // The simulated process of all the kubelet's threads.
   [[nodiscard]] const ProcessPointer& process() const { return process_; }
 
-  // What is planted (plants.h): changes what an agent is handed.
+  // For plants (plants.h): `lie` changes each call before berth gets it.
   void Plant(std::function<void(nlohmann::json& call)> lie) { lie_ = std::move(lie); }
 
-  // One thread of it: so many containers, one after another. Some stay.
+  // One thread of callers: starts this number of containers, one after another. Some of them stay.
   void Churn(const std::string& name, int containers);
-  // A pod that the scheduler has bound to this node: the kubelet admits it, and it runs.
+  // Admits a pod that the scheduler has bound to this node, and runs it. A pod that is not admitted becomes Failed.
   void RunScheduled(const Pod& pod);
-  // Starts no containers, until it is released. Pods that the scheduler has bound are started all the same.
+  // While the kubelet is held, Churn starts no containers. Pods that the scheduler has bound start all the same.
   void Hold(bool is_held) { is_held_ = is_held; }
-  // A pool that its network configurations name.
+  // The first pool of a random network of this node.
   [[nodiscard]] std::string AnyPool() const { return options_.networks[Below(options_.networks.size())].pools.front(); }
-  // From now on the network configurations of this node name the pool `to` where they named `from`.
+  // From now on this node's network configurations name the pool `to` in place of `from`.
   void RenamePool(const std::string& from, const std::string& to);
-  // One of the containers that stayed ends.
+  // Ends one of the containers that stayed, within its pod's grace period.
   void EndOne();
-  // All that stayed, each when it comes to it.
+  // Ends all containers that stayed, each within its pod's grace period.
   void EndSettled();
-  // The pods of all that stayed are deleted at once, but static ones, by force or not; their containers end within
-  // their grace. `forgets`: the runtime has lost what it knew of them, and sends no DEL.
+  // Deletes the pods of all containers that stayed, but not static pods. The containers end within the pods' grace
+  // periods. `forgets`: the runtime has forgotten the containers, which end without a DEL.
   void EndAllPods(bool by_force, bool forgets);
-  // One of the containers that stayed ends, and its pod gets another.
+  // Ends one of the containers that stayed, and its pod gets a new sandbox, if the options allow it.
   void RenewSandbox();
-  // A pod of a tenant whose network configuration is odd. Its container ends, whether it got an address or not.
+  // Runs a tenant's pod with an odd network configuration. Its container ends within 3 s, with an address or without.
   void RunTenant(const std::string& name);
-  // A static pod, if there are any.
+  // Runs a static pod, if the options allow it.
   void StartStatic(const std::string& name);
-  // A DEL of a container that never was.
+  // Sends a DEL of a container that never existed.
   void DelUnknown();
-  // CNI GC, of each network: all that is not valid is to go.
+  // Sends a GC with the valid attachments, for each network.
   void CollectGarbage();
-  // CNI CHECK of somebody now and then, until EndChecks.
+  // Sends a CHECK for a random container about every five seconds, until EndChecks.
   void CheckNowAndThen();
   void EndChecks() { checks_now_ = false; }
-  // From now on nothing takes an address but pods that request one, and they keep it. Rule `room`: none of them is told
-  // that the pool is exhausted.
+  // From now on only pods that request the extended resource take addresses, and their containers stay. Rule `room`:
+  // none of their ADDs fails because the pool is exhausted.
   void BeginBurst() { is_burst_ = true; }
   void EndBurst() { is_burst_ = false; }
-  // Sends one call of the container in the first network, for scripts; after an ADD the container is the pod's.
+  // For scripts: sends one call for the container in the first network. An ADD creates the container, which is the
+  // pod's.
   Heard CallOnce(const std::string& verb, const std::string& container, const Pod& pod);
-  // From now on every container ends when it is told to.
+  // From now on each container ends when the kubelet ends it.
   void NeverHang() { may_hang_ = false; }
-  // None at all from now on.
+  // From now on the runtime sends no CHECK.
   void NeverCheck() { options_.checks = false; }
-  // Pods that start from now on request no certain addresses.
+  // Pods that start from now on request no addresses in their network configuration.
   void NeverRequest() { options_.any_request = nullptr; }
-  // Of all that have addresses.
+  // Sends a CHECK for each interface that has addresses.
   void CheckAll();
-  // The machine goes down and comes up again by `reboot`: no container lives any more.
+  // Calls `reboot`, by which the machine goes down and comes up again. All containers have ended then.
   void Reboot(const std::function<void()>& reboot);
-  // The same, by a power cut. What was answered to a DEL in the time just before may be forgotten.
+  // Like Reboot, with a power cut, which may destroy DELs that were answered less than `before` ago.
   void LosePower(Nanos before, const std::function<void()>& reboot);
-  // The machine is out of use for ever, and its disk: of all that it had and gave back nobody hears any more. Requires:
-  // no static pods.
+  // The machine and its disk are out of use for ever. All its attachments, and those whose DEL was answered, count as
+  // lost. Requires: no static pods.
   void Retire();
-  // What was given back so far may be held again, by another machine of that name.
+  // Attachments whose DEL was answered count as lost, because another machine with this name may write their entries
+  // again.
   void MayComeBack();
-  // All containers that stayed go.
+  // Ends all containers that stayed, one after another.
   void EndAll();
 
-  // Nothing that runs here has a right to its address any more: the machine is off, or its node gone from the cluster.
+  // From now on the addresses of all containers may be freed: the machine is off, or its Node is gone.
   void CountAsGone();
-  // The node is in the cluster again, all of its pods are gone from there, and their containers end. Static pods stay,
-  // unless they counted as gone.
+  // The node is back, and its pods are gone from the API server: their containers end. Static pods stay, unless
+  // CountAsGone counted them.
   void Return();
-  // The API server's data was restored from a backup: pods that are not in it any more end.
+  // The API server's data was restored from a backup: containers of pods that are not in the backup end.
   void EndUnknown();
   [[nodiscard]] bool IsEnding() const { return ending_ > 0; }
 
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
-  // ADDs that were told that the pool is exhausted.
+  // Number of ADDs that failed because the pool is exhausted.
   [[nodiscard]] std::uint64_t exhausted() const { return exhausted_; }
   [[nodiscard]] bool tells_odd_uids() const { return options_.tells_odd_uids; }
-  // ADDs that failed because the API server refuses to change a block (Network::RefuseWritesOf).
+  // Number of ADDs that failed because the API server refuses to change a block (Network::RefuseWritesOf).
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
-  // None of its pools is Shared.
+  // No pool of the node's networks is Shared.
   [[nodiscard]] bool has_own_blocks() const;
   [[nodiscard]] bool has_second_network() const { return options_.networks.size() > 1; }
-  // Whose containers went without a DEL.
+  // Attachments that ended without a DEL, or whose DEL may be forgotten.
   [[nodiscard]] const std::set<ipam::Attachment>& lost() const { return lost_; }
-  // Of these those of static pods: whose DEL was answered and may be forgotten. Nothing but a person frees them then.
+  // The same of static pods, which are not in lost(): a DEL was answered and may be forgotten. Only a person frees
+  // their addresses.
   [[nodiscard]] const std::set<ipam::Attachment>& lost_static() const { return lost_static_; }
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
-  // Who was told addresses, and did not begin to leave.
+  // A pod whose ADD succeeded and whose DEL was not sent yet.
   struct Holding {
     Pod pod;
     Addresses addresses;
   };
   [[nodiscard]] std::map<ipam::Attachment, Holding> holders() const;
-  // Of these the pods whose containers stay, by attachment.
+  // The holders whose containers stay.
   [[nodiscard]] std::map<ipam::Attachment, Holding> settled() const;
 
  private:
-  // Of a container in a network.
+  // A container's interface in a network.
   struct Interface {
     std::string container;
     const PodNetwork* network;
   };
-  // A pod's, with which so many of the networks it was to be attached to.
+  // A pod's sandbox, which is in the first `networks` of the node's networks.
   struct Sandbox {
     Pod pod;
     std::size_t networks = 1;
-    Addresses requested = {};  // in the first network
+    Addresses requested = {};  // addresses in the first network
   };
-  // Whose interface got addresses, and what the ADD printed.
+  // A pod whose interface has addresses, and the result of the ADD.
   struct Holder {
     Pod pod;
     Interface interface;
@@ -172,62 +175,64 @@ class Kubelet {
     [[nodiscard]] Holding holding() const { return {.pod = pod, .addresses = AddressesIn(result)}; }
   };
 
-  // A pod that is started where this node may start one, once it may.
+  // Waits until this node can start pods, and creates a pod.
   [[nodiscard]] Pod Start(const std::string& name);
-  // The pod gets a sandbox, and maybe another one after that; the last one ends or stays.
+  // Makes a sandbox for the pod, and sometimes a second one. The last sandbox ends or stays.
   void Run(const std::string& container, const Pod& pod, bool tells_address);
-  // Only when a pod's sandbox has ended there is another. It stays.
+  // Ends the pod's sandbox and then makes a new one, which stays.
   void Renew(const std::string& container);
   void Create(const std::string& container, const Pod& pod);
-  // The addresses in the first network; empty: not all networks gave one.
+  // Sends the ADDs. Returns the addresses in the first network; empty: an ADD failed.
   Addresses Add(const std::string& container);
   void Del(const std::string& container);
-  // The second interface alone.
+  // Detaches the second interface, and the container runs on.
   void Detach(const std::string& container);
   void Check(const Interface& interface, const std::string& previous_result);
-  // The container and its pod go, in one of several ways.
+  // Ends the container and its pod, in one of several ways.
   void End(const std::string& container);
-  // The container first.
+  // Ends the container, and then its pod.
   void Finish(const std::string& container);
-  // It ends without a DEL.
+  // Ends the container without a DEL.
   void Lose(const std::string& container);
-  // Nothing ends it for a while, or the machine goes down. Its agent alone knows that it has its addresses.
+  // The container of a deleted pod lives on for 9 to 13 minutes, or until the machine goes down. Only its agent knows
+  // that it has its addresses.
   void Hang(const std::string& container);
-  // A pod of the scheduler's: it is deleted first, or succeeds, or neither.
+  // Ends the container of a pod that the scheduler placed. The pod may be Terminating or Succeeded before.
   void EndScheduled(const std::string& container);
-  // Fault `slow-end`: a container ends in one of these ways, each in a thread of its own.
+  // Fault `slow-end`: a container ends in one of the following ways, each in a thread of its own.
   [[nodiscard]] bool MayEndSlowly(const std::string& container) const;
   void EndSlowly(const std::string& container);
-  // Its pod is Terminating for much longer than its grace.
+  // The pod is Terminating for up to three minutes longer than its grace period.
   void StayTerminating(const std::string& container);
-  // Its pod is deleted by force, or has ended; the sandbox goes on.
+  // The pod is deleted by force (OutliveForce) or has ended (OutlivePhase), and the sandbox lives on.
   void OutliveForce(const std::string& container);
   void OutlivePhase(const std::string& container);
-  // For at most as long as is promised; where an agent looks for the sandbox, for longer, or until a reboot.
+  // Waits while the sandbox lives on: for at most `promised`, or for up to 25 minutes if an agent looks for the
+  // sandbox, or until the machine goes down.
   void Outlive(const std::string& container, std::chrono::seconds promised);
-  // The sandbox ends and the pod goes, and the runtime comes to the DEL much later.
+  // The sandbox ends and the pod is gone, and the runtime sends the DEL up to 20 minutes later.
   void DelLate(const std::string& container);
-  // Until the machine goes down.
+  // Sleeps for `time`, or until the machine goes down.
   void SleepHere(std::chrono::milliseconds time);
-  // Of one that stayed, within its grace.
+  // Ends a container that stayed, within its pod's grace period, in a thread of its own.
   void FinishLater(const std::string& container);
-  // A DEL is about to be sent.
+  // Tells the checkers that a DEL will be sent.
   void Leave(const std::string& container);
   void Leave(const Interface& interface);
-  // Its sandbox has ended without a DEL, or counts as ended.
+  // Tells the checkers that the sandbox has ended without a DEL, or counts as ended.
   void LetGo(const std::string& container);
   void MayBeFreed(const ipam::Attachment& attachment);
 
   [[nodiscard]] static ipam::Attachment AttachmentOf(const Interface& interface);
   [[nodiscard]] std::vector<Interface> InterfacesOf(const std::string& container) const;
   [[nodiscard]] Addresses RequestedBy(const Interface& interface) const;
-  // CNI_ARGS.
+  // The text of CNI_ARGS.
   [[nodiscard]] std::string Arguments(const std::string& container) const;
-  // Rule `room`.
+  // Counts ADDs that failed, and checks the rule `room`.
   void CheckRoom(const Heard& heard);
-  // What a GC of that network is told: half of the ADDs under way are missing, as with containerd.
+  // The valid attachments that a GC of the network names. Half of the ADDs that run are missing, as with containerd.
   [[nodiscard]] nlohmann::json ValidIn(const PodNetwork& network) const;
-  // `odd`: a merge patch of what the runtime sends.
+  // `odd`: a merge patch of the call.
   Heard Call(const std::string& verb, const Interface& interface, std::chrono::microseconds patience,
              const std::string& previous_result = {}, const nlohmann::json& odd = nullptr);
 
@@ -237,18 +242,19 @@ class Kubelet {
   Options options_;
   ProcessPointer process_ = std::make_shared<Process>(node_.called() + ".kubelet");
   std::function<void(nlohmann::json&)> lie_;
-  std::map<std::string, Sandbox> valid_;       // containers that may hold something
-  std::multiset<ipam::Attachment> adding_;     // ADDs under way
-  std::map<std::string, Sandbox> gone_;        // of these those that counted as gone last
-  std::map<std::string, Addresses> requests_;  // of pods, by UID, or by container where there are no pods
+  std::map<std::string, Sandbox> valid_;    // containers that may hold addresses
+  std::multiset<ipam::Attachment> adding_;  // ADDs that run
+  std::map<std::string, Sandbox> gone_;     // containers that CountAsGone counted last
+  // Requested addresses, by the pod's UID, or by container if there are no pods.
+  std::map<std::string, Addresses> requests_;
   std::set<ipam::Attachment> lost_;
   std::set<ipam::Attachment> lost_static_;
   struct Ended {
-    Nanos when;  // its DEL was answered
+    Nanos when;  // when the DEL was answered
     bool is_static;
   };
   std::map<ipam::Attachment, Ended> ended_;
-  std::map<ipam::Attachment, Holder> told_;  // an address
+  std::map<ipam::Attachment, Holder> told_;  // holders of addresses
   std::set<std::string> settled_;            // containers that stay
   bool checks_now_ = true;
   bool is_burst_ = false;

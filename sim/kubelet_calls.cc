@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kubelet's runtime hands to the CNI plugin, and what the plugin answers.
+// The calls that the container runtime sends to the CNI plugin, and their answers.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -23,9 +23,9 @@ namespace {
 
 constexpr int kTimeoutSeconds = 10;
 constexpr Nanos kAllowed = std::chrono::seconds(kTimeoutSeconds) + 11s;
-constexpr Nanos kAllowedMax = std::chrono::seconds(600) + 11s;  // whatever ipam.timeoutSeconds says
+constexpr Nanos kAllowedMax = std::chrono::seconds(600) + 11s;  // the largest ipam.timeoutSeconds is 600
 
-// In one of the ways that docs/cni.md names.
+// Adds requested addresses to a call, in one of the ways that docs/cni.md names.
 void PutRequest(const Addresses& addresses, json& config, std::string& arguments) {
   switch (Below(3)) {
     case 0:
@@ -56,13 +56,13 @@ std::string Kubelet::Arguments(const std::string& container) const {
 }
 
 json Kubelet::ValidIn(const PodNetwork& network) const {
-  // Multus names those of all networks.
+  // With Multus, a GC names the attachments of all networks.
   const bool names_all = options_.networks.size() > 1 && Below(2) == 0;
   json valid = json::array();
   for (const auto& [container, sandbox] : valid_) {
     for (const Interface& one : InterfacesOf(container)) {
       if (one.network != &network && !names_all) continue;
-      // An ADD of a container that has an address is a repetition, and the runtime knows the container.
+      // If a container has an address, its ADD is a repetition, and the runtime knows the container.
       const ipam::Attachment attachment = AttachmentOf(one);
       if (adding_.contains(attachment) && !told_.contains(attachment) && Below(2) == 0) continue;
       valid.push_back({{"containerID", container}, {"ifname", one.network->interface}});
@@ -98,7 +98,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   const int boot = boots_;
   CallMoments moments;
   if (verb == "DEL") moments.arrives = [this, attachment = AttachmentOf(interface)] { MayBeFreed(attachment); };
-  // An ADD is under way until berth is through with it.
+  // An ADD runs until berth has finished it, even if its caller has given up.
   const auto adding = std::make_shared<bool>(verb == "ADD");
   if (*adding) adding_.insert(AttachmentOf(interface));
   moments.is_answered = [this, adding, attachment = AttachmentOf(interface)] {
@@ -106,7 +106,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   };
   auto answer = node_.Call(body.dump(), patience, moments);
   moments.is_answered();
-  if (boot != boots_) answer.reset();  // nobody was left to hear it
+  if (boot != boots_) answer.reset();  // the machine went down, and the caller with it
   Heard heard{.verb = verb,
               .attachment = container.empty() ? "" : AttachmentOf(interface),
               .addresses = {},
@@ -129,7 +129,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
                           !answer      ? "no answer"
                           : answer->ok ? ToText(heard.addresses)
                                        : answer->body));
-  // A power cut may have taken what was answered to its DEL.
+  // If a power cut destroyed the DEL, the CHECK may succeed.
   const bool may_be_back = lost_.contains(heard.attachment) || lost_static_.contains(heard.attachment);
   if (verb == "CHECK" && may_be_back) return heard;
   for (const auto& checker : checkers_) checker->Ended(heard);
@@ -146,7 +146,7 @@ Addresses Kubelet::RequestedBy(const Interface& interface) const {
 void Kubelet::CheckRoom(const Heard& heard) {
   if (heard.verb != "ADD" || heard.error.empty()) return;
   if (json::parse(heard.error)["code"] != CniCode(ErrorCode::kExhausted)) {
-    // The node may have tried to claim the block that is refused.
+    // If the ADD tried to claim the refused block (POST), it does not count.
     if (heard.error.contains(kRefusal) && !heard.error.contains("create ipblock")) ++refused_;
     return;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How containers end, and their pods: one before the other, late, or never by themselves.
+// How containers and their pods end: one before the other, late, or only when the machine goes down.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,15 +15,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What docs/controller.md promises where no agent looks for a sandbox: so long the address of a pod that was deleted by
-// force stays held, or of a pod that has ended, less what one suspension of the machines takes.
+// If no agent looks for a sandbox, an address stays held for at least this long after a deletion by force, or after the
+// pod has ended (docs/controller.md). The duration of one suspension of the machines is subtracted.
 constexpr std::chrono::seconds kForcedMax{570};
 constexpr std::chrono::seconds kEndedMax{60};
-// Where an agent looks, a sandbox may live for ever; a history may not.
+// If an agent looks for the sandbox, the sandbox may live for ever. The limit lets the history end.
 constexpr std::chrono::minutes kSandboxMax{25};
-// From the deletion of a pod until its late DEL.
+// Longest time from the deletion of a pod to its late DEL.
 constexpr std::chrono::minutes kLateDelMax{20};
-// A pod is Terminating for so long beyond its grace.
+// Longest time that a pod is Terminating after its grace period.
 constexpr std::chrono::minutes kTerminatingMax{3};
 
 std::chrono::milliseconds AnyTime(std::chrono::milliseconds most) {
@@ -35,14 +35,15 @@ std::chrono::milliseconds AnyTime(std::chrono::milliseconds most) {
 void Kubelet::End(const std::string& container) {
   const Pod pod = valid_.at(container).pod;
   if (MayEndSlowly(container) && Below(4) == 0) return EndSlowly(container);
-  // Where nobody knows an entry's pod, its address is free when no pod has it any more.
+  // No pod with a wrong UID is deleted by force: the controller frees an address of an unknown pod as soon as no pod
+  // has it.
   const bool may_be_forced = options_.cluster != nullptr && !pod.is_static && !options_.tells_odd_uids;
   const bool is_forced = may_be_forced && Below(6) == 0;
-  // A person deletes it, or it ends by itself.
+  // A person deletes the pod, or the pod ends by itself.
   const bool is_deleted = options_.cluster != nullptr && !pod.is_static && !is_forced && Below(3) != 0;
   if (is_deleted) options_.cluster->MarkTerminating(pod);
   if (!is_forced) return pod.units > 0 ? EndScheduled(container) : Finish(container);
-  // Deleted by force: the kubelet ends the container when it hears of it, if it can.
+  // The pod is deleted by force. The kubelet ends the container when it sees the deletion, unless the container hangs.
   constexpr std::uint64_t kHangsOneIn = 20;
   const bool hangs = may_hang_ && node_.has_agents() && has_own_blocks() && Below(kHangsOneIn) == 0;
   options_.cluster->RemovePod(pod);
@@ -53,7 +54,7 @@ void Kubelet::End(const std::string& container) {
 }
 
 void Kubelet::Hang(const std::string& container) {
-  // Until after the controller has freed its address.
+  // The container lives until after the controller has freed its address.
   constexpr std::chrono::minutes kAtLeast{9};
   constexpr std::uint64_t kSpreadMs = 240'000;
   story_.Tell(container + " hangs");
@@ -62,7 +63,7 @@ void Kubelet::Hang(const std::string& container) {
   }
   const int boot = boots_;
   const Nanos end = Now() + kAtLeast + std::chrono::milliseconds(Below(kSpreadMs));
-  // In simulated time; a machine that goes down wakes nobody.
+  // Looks every 5 s whether the machine has gone down, because nothing wakes this thread.
   while (Now() < end && boot == boots_) std::this_thread::sleep_for(5s);
 }
 
@@ -78,7 +79,7 @@ void Kubelet::EndScheduled(const std::string& container) {
 
 void Kubelet::Finish(const std::string& container) {
   const Pod pod = valid_.at(container).pod;
-  // Of a static pod nothing but its DEL tells that it is gone.
+  // A static pod always gets a DEL: nothing else shows that it is gone.
   if (options_.loses_dels && options_.cluster != nullptr && !pod.is_static && Below(6) == 0) {
     Lose(container);
   } else {
@@ -149,7 +150,7 @@ void Kubelet::OutliveForce(const std::string& container) {
   story_.Tell(container + " outlives its pod, which is deleted by force");
   options_.cluster->RemovePod(pod);
   options_.cluster->AwaitConnection(node_.name());
-  // The kubelet renews its Lease, and its watch of pods lags; or the container does not end.
+  // The kubelet renews its Lease while its watch of pods hangs, or the container cannot be killed.
   Outlive(container, kForcedMax);
   Del(container);
 }
@@ -173,8 +174,8 @@ void Kubelet::Outlive(const std::string& container, std::chrono::seconds promise
   if (!node_.has_agents()) return SleepHere(AnyTime(promised));
   const std::chrono::seconds grace = valid_.at(container).pod.grace;
   SleepHere(grace);
-  // From now on the controller may free what is in own blocks, because the agent looks for the sandbox. It frees
-  // nothing in Shared blocks for as long as it promises.
+  // From now on the controller may free addresses in the node's own blocks, because the agent looks for the sandbox. In
+  // Shared blocks, the controller frees nothing before `promised` has passed.
   for (const Interface& one : InterfacesOf(container)) {
     for (const auto& checker : checkers_) checker->Hangs(AttachmentOf(one));
   }
@@ -194,7 +195,7 @@ void Kubelet::DelLate(const std::string& container) {
 void Kubelet::SleepHere(std::chrono::milliseconds time) {
   const int boot = boots_;
   const Nanos end = Now() + time;
-  // In simulated time; a machine that goes down wakes nobody.
+  // Looks every 5 s whether the machine has gone down, because nothing wakes this thread.
   while (Now() < end && boot == boots_) std::this_thread::sleep_for(std::min<Nanos>(5s, end - Now()));
 }
 
