@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a request there and back.
+// How a request travels to an API server, and how the answer comes back.
 #include "sim/network.h"
 
 #include <algorithm>
@@ -32,13 +32,14 @@ bool IsNextPage(const Request& request) {
   return std::ranges::any_of(request.query, [](const auto& one) { return one.first == "continue"; });
 }
 
-// Most are fast, some are not.
+// Travel times of a request and of an answer. Most are a few milliseconds, some up to a second.
 microseconds There() { return microseconds(200 + (Below(50) == 0 ? Below(200'000) : Below(3'000))); }
 microseconds Back() { return microseconds(200 + (Below(30) == 0 ? Below(800'000) : Below(2'000))); }
-// A real API server gives up a POST that waits sooner than a client may repeat a PATCH.
+// How late a request is executed. A POST is at most 200 ms late, because a real API server gives up a waiting POST
+// before a client may repeat a PATCH.
 milliseconds HowLate(Method method) { return milliseconds(Below(method == Method::kPost ? 200 : 4'000)); }
 
-// What an API server says when it does not say what became of a request.
+// Errors that an API server may answer to any request. Only after a 500 or 504 the request may have been executed.
 struct Denial {
   int status;
   const char* message;
@@ -66,9 +67,9 @@ k8sclient::Response Deny(const Denial& denial) {
 
 struct Network::Exchange {
   Request request;
-  std::string who;         // the process that sent it
-  std::string user;        // whose credentials it has
-  std::uint64_t cuts = 0;  // when it was sent
+  std::string who;         // process that sent the request
+  std::string user;        // user whose credentials the request has
+  std::uint64_t cuts = 0;  // cuts_ when the request was sent
   std::mutex mutex;
   std::condition_variable answered;
   std::optional<Answer> answer;
@@ -219,7 +220,7 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
   ApiServer& server = AnyServer();
   if (weather_.is_away || &server == away_) return Fail(ErrorCode::kUnavailable, "the API server is away");
   bool is_wanted = true;
-  // While the client is busy with a line, the next ones travel.
+  // The next lines travel while the client is busy with a line.
   Nanos busy{0};
   Answer answer = server.Watch(request, options, [&](std::string_view line) {
     std::string kept(line);
@@ -228,7 +229,7 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
     busy -= travels - left;
     std::this_thread::sleep_for(left);
     if (steering_.line) steering_.line(CurrentProcess()->name, request);
-    // The connection ends; what it would have told comes with the next.
+    // If the connection ends here, the client's next watch shows this line.
     const bool is_cut = weather_.is_away || Below(1000) < weather_.lost;
     if (is_cut || options.stop.stop_requested()) return false;
     const Nanos begin = Now();
@@ -243,13 +244,13 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
 
 Network::Answer Link::Call(const Request& request, const k8sclient::CallOptions& options) {
   const bool is_repeated = network_.lies().repeats_when_cut && request.method == Method::kGet;
-  // A page is no answer to who asks for the next one.
+  // The key includes the query, because each page of a list is an answer of its own.
   const auto question = std::tuple(request.path, request.query, std::string(request.accept));
   if (is_cut() && is_repeated && told_.contains(question)) return told_.at(question);
   const bool is_write = IsWrite(request.method);
   if (request.method == Method::kGet && k8sclient::testing::ParseTarget(request.path).name.empty()) ++lists_;
   if (is_cut()) {
-    // Some find no way; of others the packets are lost, as they are of what is under way.
+    // Half of the requests find no route, and fail at once. The packets of the others are lost, and the client waits.
     if (Below(2) == 0) return Fail(ErrorCode::kUnavailable, "no route to host");
     const auto now = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(std::min<Nanos>(options.deadline - now, std::chrono::seconds(Below(10))));

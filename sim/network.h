@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Network: what lies between a program and the API servers, and whatever can go wrong there.
+// Network: carries requests from programs to API servers, and causes the faults of the network.
 //
-// Chance says which API server gets a request, as a balancer of load does. Each request travels in a process of its
-// own, so that it arrives although its sender was killed.
+// Each request goes to a random API server, as behind a load balancer. A thread of the simulated process "network"
+// carries the request, so the request arrives even if its sender is killed.
 #pragma once
 
 #include <chrono>
@@ -23,76 +23,76 @@
 
 namespace berth::sim {
 
-// In the answer to each write of a block that is refused (Network::RefuseWritesOf).
+// Part of the answer to each refused write of a block (Network::RefuseWritesOf).
 inline constexpr const char* kRefusal = "refused-block.example.org";
 
-// Of a thousand requests so many.
+// The faults of the network. The numbers without a unit are of a thousand requests.
 struct Weather {
-  bool is_away = false;       // the API servers answer nobody
-  std::uint64_t refused = 0;  // come to nothing, and the client knows
-  std::uint64_t lost = 0;     // are executed, and the answer does not come
-  std::uint64_t late = 0;     // are executed long after the client gave up
-  std::uint64_t denied = 0;   // are answered with an error, and some are executed all the same
-  Nanos lag{0};               // at most so late a cache of an API server sees what is stored
+  bool is_away = false;       // no API server can be reached
+  std::uint64_t refused = 0;  // fail before they reach an API server, and the client knows
+  std::uint64_t lost = 0;     // are executed, and the answer is lost
+  std::uint64_t late = 0;     // are executed up to 4 s after the client got an error
+  std::uint64_t denied = 0;   // are answered with an error status; some are executed
+  Nanos lag{0};               // longest delay of the API servers' watch caches
 };
 
 class Network final : public k8sclient::Api {
  public:
-  // Must outlive this, as must the servers.
+  // `story` and the servers must outlive this.
   explicit Network(Story& story) : story_(story) {}
 
-  // Before the first request.
+  // Requires: no request was sent yet.
   void Add(ApiServer& server) { servers_.push_back(&server); }
   void Set(const Weather& weather);
-  // One of them is away for so long, and has forgotten what its cache knew.
+  // Restarts a random API server, which cannot be reached for `away`. Its watches end, and its new cache knows nothing
+  // of the past.
   void RestartOne(Nanos away);
-  // All connections end. What was under way is lost.
+  // Cuts all connections: requests on the way are not executed, and answers on the way are lost.
   void CutAll() { ++cuts_; }
 
-  // What is planted (plants.h): changes a request, its true answer, or what a watch tells; or keeps a request from
-  // being executed at all. Unset members lie about nothing. Answers and what a watch tells are changed in the process
-  // that asked.
+  // What plants (plants.h) change in requests, in answers and in the lines of watches. Unset members change nothing.
+  // Answers and lines are changed in the process that sent the request.
   using Answer = Expected<k8sclient::Response>;
   struct Lies {
-    std::function<bool(const k8sclient::Request&)> swallows = {};  // it is not executed, and answered as if it were
+    std::function<bool(const k8sclient::Request&)> swallows = {};  // true: a GET replaces the request
     std::function<void(k8sclient::Request&)> rewrites = {};
     std::function<void(const k8sclient::Request&, Answer&)> changes = {};
-    std::function<bool(std::string& line)> tells = {};  // false: that line of a watch is left out
-    bool lost_is_refused = false;   // a write whose answer was lost counts as one that was never sent
+    std::function<bool(std::string& line)> tells = {};  // false: the watch leaves this line out
+    bool lost_is_refused = false;                       // a write whose answer was lost counts as not sent
     bool refuses_all = false;       // while writes of one block are refused, writes of all blocks are
-    bool repeats_when_cut = false;  // a GET over a link that is cut is answered as that object was told last
+    bool repeats_when_cut = false;  // a GET over a cut link gets the last answer to this GET
   };
   void Plant(Lies lies) { lies_ = std::move(lies); }
   [[nodiscard]] const Lies& lies() const { return lies_; }
 
   enum class Fate : std::uint8_t { kAnswered, kRefused, kLost, kLate, kDenied };
-  // Steering decides in a script (script_answers.h) what chance decides elsewhere. `who` is the process that sends the
+  // In a script (script_answers.h), Steering decides what is random elsewhere. `who` is the process that sends the
   // request or watches. Both functions may wait: then the request, or the line of the watch, is held back.
   struct Steering {
-    // Called in a process of the network, before the request reaches an API server.
+    // Called on a thread of the network, before the request reaches an API server.
     std::function<Fate(const std::string& who, const k8sclient::Request&)> request = {};
     // Called in the process that watches, before each line.
     std::function<void(const std::string& who, const k8sclient::Request&)> line = {};
   };
   void Steer(Steering steering) { steering_ = std::move(steering); }
 
-  // From now on each write of that block is answered with that status, as an admission webhook (403) or a rule (422)
-  // does it, and nothing else is. Empty: no write is any more.
+  // From now on each write of the block is answered with `status`, as by an admission webhook (403) or a validation
+  // rule (422). Nothing else is refused. An empty name ends the refusal.
   void RefuseWritesOf(std::string block, int status);
 
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
-  // Number of watches that an API server had begun, and ended before the client wanted it.
+  // Number of watches that an API server ended before the client did.
   [[nodiscard]] std::uint64_t ended_watches() const { return ended_watches_; }
 
   Answer Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override {
     return CallAs("", request, options);
   }
-  // With the credentials of that user: "node <name>" or "controller"; anybody else is a person.
+  // Sends the request with the credentials of `user`: "node <name>" or "controller"; any other user is a person.
   Answer CallAs(const std::string& user, const k8sclient::Request& request, const k8sclient::CallOptions& options);
-  // Whose request is being executed, in an API server's callback; empty: a person's.
+  // In a callback of an API server: the user whose request is being executed; empty: a person.
   [[nodiscard]] std::string Sender() const;
-  // The next one arrives late, and is answered.
+  // The next request takes long to reach an API server: up to 4 s, or up to 200 ms if it is a POST.
   void SlowNext() { is_next_slow_ = true; }
   Answer Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
                const k8sclient::WatchSink& sink) override;
@@ -100,7 +100,7 @@ class Network final : public k8sclient::Api {
  private:
   struct Exchange;
   [[nodiscard]] Fate Choose() const;
-  // In the request's own process.
+  // Carries the request to an API server and the answer back. Runs on a thread of the network.
   void Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow);
   [[nodiscard]] Answer Execute(const Exchange& exchange);
   [[nodiscard]] bool IsRefused(const k8sclient::Request& request) const;
@@ -109,10 +109,10 @@ class Network final : public k8sclient::Api {
 
   Story& story_;
   std::vector<ApiServer*> servers_;
-  const ApiServer* away_ = nullptr;  // is being restarted
+  const ApiServer* away_ = nullptr;  // the API server that is being restarted
   Weather weather_;
   bool is_next_slow_ = false;
-  std::uint64_t cuts_ = 0;  // of all
+  std::uint64_t cuts_ = 0;  // calls of CutAll
   Lies lies_;
   Steering steering_;
   std::string refused_block_;
@@ -120,38 +120,38 @@ class Network final : public k8sclient::Api {
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;
   std::uint64_t ended_watches_ = 0;
-  std::map<std::uint64_t, std::string> senders_;  // of what is being executed, by fiber
+  std::map<std::uint64_t, std::string> senders_;  // users of the requests that are being executed, by fiber
   ProcessPointer wire_ = std::make_shared<Process>("network");
 };
 
-// Link: the way of one machine's agents, or of the controllers, to the network, which can be cut, or lead in one
-// direction only.
+// Link: the connection of one machine's agents, or of one controller, to the network. A link can be cut, or can lose
+// all answers.
 class Link final : public k8sclient::Api {
  public:
   enum class State : std::uint8_t {
     kOpen,
     kCut,      // nothing arrives
-    kUnheard,  // requests arrive and are executed; no answer comes, nor what a watch tells
+    kUnheard,  // requests are executed, but no answer and no line of a watch arrives
   };
-  // Trouble with one kind of request.
+  // Faults of one kind of request.
   struct Trouble {
-    std::string path = {};  // of all objects of a kind; empty: nothing is wrong
+    std::string path = {};  // how the requests' paths begin; empty: no fault
     k8sclient::Method method = k8sclient::Method::kGet;
-    std::uint64_t failed = 0;  // of a thousand requests so many fail, and are not executed
-    Nanos late{0};             // a request or its answer takes so long, at most
-    bool is_held = false;      // watches tell nothing
+    std::uint64_t failed = 0;  // so many of a thousand requests fail and are not executed
+    Nanos late{0};             // longest delay of a request or its answer
+    bool is_held = false;      // watches show nothing
     friend bool operator==(const Trouble&, const Trouble&) = default;
   };
-  // Must outlive this. Its user: as Network::CallAs.
+  // `network` must outlive this. `user`: see Network::CallAs.
   Link(Network& network, std::string user) : network_(network), user_(std::move(user)) {}
 
   void Set(State state) { state_ = state; }
   void Set(Trouble trouble) { trouble_ = std::move(trouble); }
   [[nodiscard]] const Trouble& trouble() const { return trouble_; }
-  // So many were sent.
+  // Number of requests that were sent.
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t lists() const { return lists_; }
-  // Called before each write that is sent. True: it is long under way.
+  // Called before each write. True: the write takes long to reach an API server (Network::SlowNext).
   using OnWrites = std::function<bool(const k8sclient::Request& request)>;
   void OnWrite(OnWrites on_write) { on_write_ = std::move(on_write); }
 
@@ -164,9 +164,10 @@ class Link final : public k8sclient::Api {
   [[nodiscard]] bool IsTroubled(const k8sclient::Request& request) const {
     return !trouble_.path.empty() && request.method == trouble_.method && request.path.starts_with(trouble_.path);
   }
-  // Sends as Call does over an open link, with the trouble that is set.
+  // Sends over an open link, with the trouble that is set.
   [[nodiscard]] Network::Answer Send(const k8sclient::Request& request, const k8sclient::CallOptions& options);
-  // Until what was sent meanwhile comes after all: TCP sends it again. False: it does not, the connection is given up.
+  // Waits while the link is kUnheard. True: the answer arrives after all, because TCP sends it again. False: the
+  // connection is given up, or the time is over.
   [[nodiscard]] bool AwaitHearing(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) const;
 
   Network& network_;
@@ -176,7 +177,7 @@ class Link final : public k8sclient::Api {
   Trouble trouble_;
   std::uint64_t requests_ = 0;
   std::uint64_t lists_ = 0;
-  // What was answered, by path, query and form, if that is planted.
+  // The last answers by path, query and media type, if `repeats_when_cut` is planted.
   std::map<std::tuple<std::string, k8sclient::Query, std::string>, k8sclient::Response> told_;
 };
 
