@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checker: a rule that every history keeps, told what happens while it happens.
+// Checker: checks one rule while a history runs. The simulator calls its functions when something happens.
 //
-// The rules are those of docs/simulation.md, a file each. A checker knows only what people outside of berth could know:
-// what callers were told, what they asked for, and what the API server stores.
+// The rules are those of docs/simulation.md, and each has a file of its own. A checker uses only what an observer
+// outside of berth can know: the calls, their answers, and the objects that the API server stores.
 #pragma once
 
 #include <map>
@@ -20,28 +20,28 @@
 
 namespace berth::sim {
 
-// Of one attachment: at most one of each family.
+// Addresses of one attachment, at most one of each family.
 using Addresses = std::set<std::string>;
 
-// In the result of an ADD.
+// The addresses in the result of an ADD.
 [[nodiscard]] Addresses AddressesIn(const std::string& result);
-// For a person.
+// The addresses as text, for a person.
 [[nodiscard]] std::string ToText(const Addresses& addresses);
 [[nodiscard]] bool IsIpv6(std::string_view address);
 
-// A call as its caller sees it.
+// A CNI call and its answer, as the caller sees them.
 struct Heard {
   std::string verb = {};
   ipam::Attachment attachment = {};
-  Addresses addresses = {};  // of an ADD that succeeded
-  std::string result = {};   // likewise, all of it
-  std::size_t families = 0;  // of the pools that its network names; 0: not known
-  Addresses requested = {};  // by an ADD
-  std::string node = {};     // on which it is called
-  std::string error = {};    // CNI's error object, if that is the answer
+  Addresses addresses = {};  // result of an ADD that succeeded
+  std::string result = {};   // result of an ADD that succeeded, as JSON
+  std::size_t families = 0;  // address families of the network's pools; 0: not known
+  Addresses requested = {};  // addresses that the ADD requests
+  std::string node = {};     // node of the container
+  std::string error = {};    // the CNI error object, if the call failed
   bool is_answered = false;
   Nanos took{0};
-  Nanos allowed{0};  // ipam.timeoutSeconds and what the shim waits besides
+  Nanos allowed{0};  // ipam.timeoutSeconds plus the time that `berth` waits in addition
 };
 
 class Checker {
@@ -51,41 +51,41 @@ class Checker {
   Checker& operator=(const Checker&) = delete;
   virtual ~Checker() = default;
 
-  // Before a DEL is sent, or when its sandbox has ended without one.
+  // Called before a DEL is sent, and when a sandbox has ended without a DEL.
   virtual void Leaving(const ipam::Attachment& /*attachment*/) {}
-  // berth has its DEL, or its sandbox has ended: from now on its address may be given to others.
+  // berth has the DEL, or the sandbox has ended: from now on other pods may get the addresses.
   virtual void MayBeFreed(const ipam::Attachment& /*attachment*/) {}
   virtual void Ended(const Heard& /*call*/) {}
-  // Its pod is gone or has ended, and its container goes on for longer than the controller waits: the controller may
-  // free its address, and its agent keeps it.
+  // The pod is gone or has ended, and its container lives on for longer than the controller waits. The controller may
+  // free the addresses, and the agent keeps them from other pods.
   virtual void Hangs(const ipam::Attachment& /*attachment*/) {}
-  // Somebody took its entry of that address out: until it is stored again nobody but its node's agent knows that it was
-  // there.
+  // A person or a restored backup removed the entry of the address. Until the entry is stored again, only the agent of
+  // the node knows about it.
   virtual void TakenOut(const ipam::Attachment& /*attachment*/, const std::string& /*address*/) {}
-  // The API server stored a block; null: it was not there before, or is not any more.
+  // The API server stored a block. `before` is null if the block is new, `after` is null if the block is gone.
   virtual void Stored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
-  // The same, once more: who stored the block, by the credentials (Network::Sender), while the block's Node exists and
-  // is in service.
+  // Called after Stored, with the user who stored the block (Network::Sender), if the block's Node exists and is in
+  // service.
   virtual void StoredBy(const std::string& /*sender*/, const nlohmann::json& /*before*/,
                         const nlohmann::json& /*after*/) {}
-  // The same of a pool.
+  // Like Stored, for a pool.
   virtual void PoolStored(const nlohmann::json& /*before*/, const nlohmann::json& /*after*/) {}
-  // From now on nobody is to be told one of these addresses.
+  // From now on no new container may get one of these addresses.
   virtual void Withheld(const std::set<std::string>& /*addresses*/) {}
-  // From now on a program may not know of a block that it has created, or not be able to use it; or no longer.
+  // True: from now on a program may not know, or not be able to change, a block that it created. False: that is over.
   virtual void MayLoseBlocks(bool /*may*/) {}
-  // From now on no ADD of the node is to be told an address of that subnet.
+  // By node: from now on no new container of the node may get an address of these subnets.
   using BarredSubnets = std::multimap<std::string, std::string>;
   virtual void Barred(const BarredSubnets& /*subnets*/) {}
-  // All is over and written.
+  // All calls have ended, and no write is pending.
   virtual void AtRest(const std::vector<nlohmann::json>& /*blocks*/) {}
 };
 
-// By attachment, the addresses that a block's entries record.
+// The addresses that a block's held entries record, by attachment.
 using RecordedAddresses = std::multimap<ipam::Attachment, std::string>;
 [[nodiscard]] RecordedAddresses RecordedIn(const nlohmann::json& block);
 
-// Who has which addresses, as callers were told; for several checkers.
+// The addresses that ADDs returned, by attachment. Several checkers use this class.
 class Told {
  public:
   void Ended(const Heard& call) {
@@ -96,7 +96,8 @@ class Told {
     const auto found = addresses_.find(attachment);
     return found != addresses_.end() && found->second.contains(address);
   }
-  // What a block's entries record. An entry that was put back counts as of who has it.
+  // Like RecordedIn. If an entry was put back without its attachment, it counts as the entry of the attachment that has
+  // the address.
   [[nodiscard]] RecordedAddresses Recorded(const nlohmann::json& block) const;
   [[nodiscard]] const std::map<ipam::Attachment, Addresses>& addresses() const { return addresses_; }
 
@@ -104,37 +105,41 @@ class Told {
   std::map<ipam::Attachment, Addresses> addresses_;
 };
 
-// One holder: nobody is told an address that another one has; a repeated ADD is told the same again.
+// Rule `one-holder`: no ADD returns an address that another attachment has, and a repeated ADD returns the same
+// addresses.
 [[nodiscard]] std::unique_ptr<Checker> MakeOneHolder(Story& story);
-// Live: no entry of somebody who was told its address goes before their DEL.
+// Rule `live-freed`: no entry of an ADD that succeeded leaves its block before the DEL.
 [[nodiscard]] std::unique_ptr<Checker> MakeNothingLiveFreed(Story& story);
-// At rest: what was answered is recorded; nothing else is, and nobody twice.
+// Rules `lost` and `left`: at rest each returned address has an entry, no other address has one, and no attachment has
+// two entries of one family.
 [[nodiscard]] std::unique_ptr<Checker> MakeNothingLeft(Story& story);
-// Standby: nobody but a node's agents writes an entry where they have addresses on standby, or changes the list.
+// Rule `standby`: only programs of the node write an entry where the node's agent has an address on standby, or take
+// the address off standby.
 [[nodiscard]] std::unique_ptr<Checker> MakeStandbyKept(Story& story);
-// Withheld: a reserved address goes to nobody; and nobody is told one that is withheld.
+// Rule `withheld`: no container takes a reserved address, and no new container gets a withheld address.
 [[nodiscard]] std::unique_ptr<Checker> MakeWithheldKept(Story& story);
-// Pool there: no ADD gives an address of a block that was created after its pool was gone.
+// Rule `pool-gone`: no ADD returns an address of a block that was created after its pool was gone.
 [[nodiscard]] std::unique_ptr<Checker> MakePoolThere(Story& story);
-// Given back: a controller deletes a block only while nobody has an address or standby in it.
+// Rule `given-back`: a controller deletes a block only while no container has an address of the block and none is on
+// standby.
 [[nodiscard]] std::unique_ptr<Checker> MakeGivenBack(Story& story);
-// CHECK: who has an address is never told that it does not have it; who has given it back is not told that it has.
+// Rule `check`: CHECK does not fail for a container that has its addresses, and does not succeed after the DEL.
 [[nodiscard]] std::unique_ptr<Checker> MakeCheckHolds(Story& story);
-// Clock: an address that was given back rests as long as its pool says, by the right clock, and except for the error of
-// the API servers' clocks.
+// Rule `clock`: a freed address cools for the pool's cooldown, by the right clock. error_of_servers: by how much the clocks
+// of API servers are wrong at most.
 [[nodiscard]] std::unique_ptr<Checker> MakeClocksKept(Story& story, Nanos error_of_servers);
-// Each family: an ADD gives one address of each family of its pools, or fails.
+// Rule `each-family`: an ADD returns one address of each family of its pools, or fails.
 [[nodiscard]] std::unique_ptr<Checker> MakeEachFamily(Story& story);
-// Block limit: no node creates more blocks of a pool than the pool allows, if it can know of all of them.
+// Rule `block-limit`: no node that can know all its blocks creates more blocks of a pool than the pool allows.
 [[nodiscard]] std::unique_ptr<Checker> MakeBlockLimit(Story& story);
-// Requested: who requests an address is told that address.
+// Rule `requested`: an ADD that requests addresses returns these addresses, or fails.
 [[nodiscard]] std::unique_ptr<Checker> MakeRequestedKept(Story& story);
-// Selected: nobody is told an address of a pool that does not admit the node or the namespace.
+// Rule `selected`: no ADD returns an address of a pool that does not admit the node or the namespace.
 [[nodiscard]] std::unique_ptr<Checker> MakeSelected(Story& story);
-// In time: every call is answered, or its caller gave up.
+// Rule `in-time`: the answer of each call comes within the call's time limit.
 [[nodiscard]] std::unique_ptr<Checker> MakeInTime(Story& story);
 
-// One of each. error_of_servers: by how much the clocks of API servers are wrong at most.
+// One checker of each kind.
 [[nodiscard]] std::vector<std::unique_ptr<Checker>> MakeCheckers(Story& story, Nanos error_of_servers = Nanos(0));
 
 }  // namespace berth::sim
