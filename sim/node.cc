@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents as processes of a node.
+// Runs agents as processes of a node.
 #include "sim/node.h"
 
 #include <algorithm>
@@ -19,15 +19,15 @@ namespace berth::sim {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-// Of a machine that goes down, until its agent runs again: longer than a write may be late (network.cc). Who wrote to a
-// Shared block is not known any more then.
+// Time from the moment a machine goes down until its agent runs again. It is longer than a write may be late
+// (network.cc), because after a reboot no program knows who wrote to a Shared block.
 constexpr auto kBoot = 5s;
 
 struct Node::Host {
   explicit Host(const std::string& name) : process(std::make_shared<Process>(name)) {}
   ProcessPointer process;
   std::unique_ptr<agent::Agent> agent;
-  bool has_ended = false;  // was replaced, and ended by itself
+  bool has_ended = false;  // ended by itself after a new agent took over
 };
 
 Node::Node(Options options, k8sclient::Api& api, Story& story)
@@ -153,7 +153,7 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   const Nanos dialling_until = Now() + 10s;
   while (!is_served()) {
     if (Now() >= dialling_until) {
-      // `berth` puts a DEL into its queue on disk then.
+      // In this case, `berth` puts a DEL into its queue on disk.
       if (moments.arrives) moments.arrives();
       return std::nullopt;
     }
@@ -166,7 +166,7 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
     bool is_abandoned = false;
   };
   const auto call = std::make_shared<Call>();
-  // Some calls are slow to arrive, and some callers give up early: the DEL that follows may overtake the ADD.
+  // Some calls are slow to arrive, and some callers give up early, so a DEL may overtake its ADD.
   const std::chrono::microseconds travel(Below(8) == 0 ? Below(60'000) : Below(50));
   Spawn(host->process, [this, host, call, body, travel, moments] {
     std::this_thread::sleep_for(travel);
@@ -207,7 +207,7 @@ bool Node::IsAtRest() const {
 }
 
 json Node::Debug() const {
-  // Meanwhile another one may start.
+  // Another agent may start while IsServing runs.
   const Host* const asked = newest_;
   if (!IsServing() || asked != newest_) return nullptr;
   return json::parse(asked->agent->DebugBlocks());

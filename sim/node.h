@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node: a machine with its files, and the agents that run on it, one after another or side by side, or berth-direct.
+// Node: the files of a machine, and the agents that run on it, one after another or at the same time, or berth-direct.
 #pragma once
 
 #include <cstddef>
@@ -23,75 +23,76 @@ class Node {
  public:
   struct Options {
     std::string name;
-    std::string called;             // in a story: one of two machines with that name
-    std::string folder;             // is made
-    bool is_direct = false;         // has no agents: calls are berth-direct's
+    std::string called;             // name in the trace; two machines with one `name` differ in it
+    std::string folder;             // folder of the machine's files; the constructor makes it
+    bool is_direct = false;         // berth-direct serves the calls, and no agent runs
     std::size_t standby = 64;       // AgentOptions::standby
-    std::uint64_t slow_one_in = 0;  // of its processes one in so many is stopped now and then; 0: none
-    Nanos clock_error{0};           // what its wall clock shows more than the right one
+    std::uint64_t slow_one_in = 0;  // one process of so many is paused now and then; 0: none
+    Nanos clock_error{0};           // how far the wall clock is ahead of the right time
   };
   // api and story must outlive this.
   Node(Options options, k8sclient::Api& api, Story& story);
 
   [[nodiscard]] bool has_agents() const { return !options_.is_direct; }
-  // Starts another agent, whether one serves or not: that one is replaced. Nothing, where there are none.
+  // Starts a new agent, which takes over from an agent that serves. Does nothing on a node with berth-direct.
   void StartAgent();
-  // As kill -9; the newest, or the one that serves. Without agents: the calls that run.
+  // Kills the newest agent, as kill -9 does. With berth-direct: kills the calls that run.
   void KillAgent();
-  // All of them.
+  // Kills all agents, or all calls of berth-direct.
   void KillAgents();
-  // The newest, and has loaded its blocks.
+  // The newest agent serves and has loaded its blocks. With berth-direct: the machine is on.
   [[nodiscard]] bool IsServing() const;
-  // All agents at once, then /run is empty.
+  // The machine goes down in order: all agents end at once, /run is emptied, and all other files are synced.
   void PowerOff();
-  // A new agent starts.
+  // The machine is on again, and a new agent starts.
   void PowerOn();
-  // Of its agents so many live.
+  // Number of agents that live.
   [[nodiscard]] std::size_t living() const;
-  // So many agents were started.
+  // Number of agents that were started.
   [[nodiscard]] std::size_t starts() const { return hosts_.size(); }
   [[nodiscard]] bool is_off() const { return is_off_; }
   void Reboot();
-  // The same, by a power cut.
+  // Like Reboot, by a power cut, which destroys a part of the file changes that were not synced.
   void LosePower();
-  // Somebody sets its wall clock, which shows so much more than the right one then.
+  // Sets the wall clock to `error` ahead of the right time.
   void SetClock(Nanos error);
-  // The same, to what it shows and so much more.
+  // Moves the wall clock by `by`.
   void StepClock(Nanos by) { SetClock(*clock_error_ + by); }
-  // A process that has ended by itself is started again, as a kubelet does, if the machine is on.
+  // Starts an agent if the newest one is dead or has ended, as a kubelet does. Does nothing while the machine is off.
   void Supervise();
-  // A container's network namespace: it is there until the container has ended or the machine goes down.
+  // A container's network namespace exists until the container has ended or the machine goes down.
   void MakeNetns(const std::string& name);
   void RemoveNetns(const std::string& name);
 
-  // Before an agent starts: what is planted (world.h).
+  // Called before an agent starts.
   using Sabotage = std::function<void(const std::string& folder)>;
   void BeforeStart(Sabotage sabotage) { before_start_ = std::move(sabotage); }
-  // The same, before it is handed a call.
+  // Called before an agent or berth-direct gets a call.
   void BeforeCall(Sabotage sabotage) { before_call_ = std::move(sabotage); }
   // Called when a call begins.
   void OnCall(std::function<void()> on_call) { on_call_ = std::move(on_call); }
 
-  // As `berth` does: finds the agent that serves, hands the call over, waits. nullopt: nobody served within ten
-  // seconds, the agent died meanwhile, or the caller lost patience.
+  // Sends a call as the plugin `berth` does: finds the agent that serves, passes the call on, and waits for the answer.
+  // nullopt: no agent served within 10 s, the agent died, or the caller's patience was over.
   [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience,
                                               const CallMoments& moments = {});
 
-  // Nothing is left to be written: the newest agent is ready, its journal and what it handed out are empty.
+  // No write is pending: the newest agent is ready, its journal is empty, and each address that it has given is
+  // written.
   [[nodiscard]] bool IsAtRest() const;
-  // Why not, for a person.
+  // Why the node is not at rest, for a person.
   [[nodiscard]] std::string Unrest() const;
 
-  // To the newest agent; none if it does not serve.
+  // Names of the blocks that the newest agent knows; none if it does not serve.
   [[nodiscard]] std::set<std::string> KnownBlocks() const;
-  // What the newest agent has allocated.
+  // Memory that the newest agent has allocated.
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] const std::string& name() const { return options_.name; }
   [[nodiscard]] const std::string& called() const { return options_.called; }
 
  private:
   struct Host;
-  // What the newest agent tells of itself; null: it does not serve.
+  // What the newest agent tells about its blocks; null: it does not serve.
   [[nodiscard]] nlohmann::json Debug() const;
   void Kill(Host& host);
   void End();
@@ -111,7 +112,7 @@ class Node {
   std::function<void()> on_call_;
   std::vector<std::shared_ptr<Host>> hosts_;  // never destroyed: nobody cleans up after a killed process
   Host* newest_ = nullptr;
-  Host* serving_ = nullptr;  // has bound the socket last
+  Host* serving_ = nullptr;  // the agent that bound the socket last
 };
 
 }  // namespace berth::sim

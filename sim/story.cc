@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A story goes to stdout and into the hash.
+// Writes the trace to stdout and into the hash.
 #include "sim/story.h"
 
 #include <chrono>
@@ -30,7 +30,7 @@ void Story::TellBlock(const json& before, const json& after) const {
                         metadata["resourceVersion"].get<std::string>(),
                         metadata.contains("deletionTimestamp") ? " going" : "");
     for (const auto& [offset, entry] : block["allocations"].items()) {
-      // Of a held one who has it; the others are short.
+      // Only the first word of an entry: of a held entry, the pod.
       const std::string& whole = entry.get_ref<const std::string&>();
       text += fmt::format(" {}={}", offset, whole.substr(0, whole.find(' ', whole.starts_with('~') ? 2 : 1)));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Story: who did what when, in virtual time, for a person; and what was broken.
+// Story: the trace of a history (virtual time, process, event), and the rules that the history broke.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace berth::sim {
 
 class Story {
  public:
-  // `is_told`: printed to stdout as it happens.
+  // `is_told`: the trace is printed to stdout.
   explicit Story(bool is_told) : is_told_(is_told) {}
 
-  // By the running process. Part of the history's hash.
+  // Adds an event of the running process to the trace and to the history's hash.
   void Tell(std::string_view what);
-  // As a block is stored now, if anybody is told.
+  // Prints what a block contains now, if the trace is printed.
   void TellBlock(const nlohmann::json& before, const nlohmann::json& after) const;
-  // A rule is broken: the history ends here. `rule` is its checker's short name.
+  // Ends the history, because it broke a rule. `rule` is the rule's name.
   void Break(std::string_view rule, const std::string& how);
 
   struct Broken {
