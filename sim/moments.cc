@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens in the moments of a history: weather, deaths, cuts, and people.
+// The random events of a history: network faults, restarts, cut connections, and edits by people.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -25,15 +25,15 @@ using std::chrono::seconds;
 
 namespace {
 
-// So long a Node is gone until nothing on it has a right to its address any more (docs/controller.md).
+// When a Node has been gone for this time, the controller may free the addresses of its pods (docs/controller.md).
 constexpr Nanos kNodeGone = std::chrono::minutes(5);
-// So long an agent may try to write a DEL that it has answered before it syncs its journal (kDeferredMax of the agent).
+// Time for which an agent may try to write an answered DEL before it syncs its journal (kDeferredMax of the agent).
 constexpr Nanos kUnsynced = 11s;
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kAllBlocks(crds::kBlocksPath);
 
-// Of a controller: it may be longer than the Lease holds.
+// The pause of a controller. It may be longer than the Lease is valid.
 Nanos AnyLongPause() { return milliseconds(Below(Below(2) == 0 ? 12'000 : 60'000)); }
 
 bool IsEmpty(const json& block) {
@@ -46,7 +46,7 @@ void World::ChangeWeather(bool is_calm) {
   const auto chance = [this, is_calm](const char* fault, std::uint64_t most) {
     return is_calm || !May(fault) ? 0 : Below(most);
   };
-  // Mostly some milliseconds, now and then some seconds.
+  // The lag is mostly some milliseconds, sometimes some seconds.
   const Nanos lag = milliseconds(1 + chance("lag", Below(4) == 0 ? 4'000 : 50));
   network_.Set({.is_away = false,
                 .refused = chance("refused", 60),
@@ -54,7 +54,7 @@ void World::ChangeWeather(bool is_calm) {
                 .late = chance("late", 80),
                 .denied = chance("denied", 60),
                 .lag = lag});
-  // With a binding that takes 0.9 s it places a pod by what was so less than 3 s ago.
+  // A binding takes at most 0.9 s, so the scheduler places each pod by what was true less than 3 s before.
   scheduler_.Lag(milliseconds(1 + chance("lag", Below(4) == 0 ? 1'900 : 50)));
 }
 
@@ -134,7 +134,7 @@ bool World::AreSlow() const {
 
 void World::OneMoment() {
   ChangeWeather(Below(4) == 0);
-  // Where some wait for minutes, not all the others shall live through a lifetime.
+  // Events are rarer while somebody waits for minutes. Otherwise very many events would happen in this time.
   const bool is_slow = !refused_block_.empty() || AreSlow();
   std::this_thread::sleep_for(milliseconds(20 + Below(is_slow ? 10'000 : 600)));
   for (const auto& machine : machines_) machine->node.Supervise();
@@ -189,7 +189,7 @@ void World::CutOffController() {
 void World::CutOff(Machine& machine) {
   const Nanos time = milliseconds(Below(3) == 0 ? Below(20'000) : 20'000 + Below(120'000));
   if (!cluster_.CutOff(machine.node.name(), time) || Below(2) != 0) return;
-  // A little later its agents as well.
+  // A little later the machine's agents are cut off as well.
   const bool is_mute = May("mute") && Below(2) == 0;
   const auto state = is_mute ? Link::State::kUnheard : Link::State::kCut;
   Deafen(machine, state, std::min<Nanos>(time, milliseconds(Below(3'000))), time);
@@ -210,7 +210,7 @@ void World::Deafen(Machine& machine, Link::State state, Nanos from, Nanos until)
     machine.link.Set(state);
     machine.kubelet.RenewSandbox();
     std::this_thread::sleep_for(until - from);
-    // What was answered meanwhile is in the journal alone.
+    // The DELs that were answered meanwhile are in the journal only.
     if (May("power") && controllers_.count() > 0 && Below(4) == 0) LosePower(machine);
     machine.link.Set(Link::State::kOpen);
     story_.Tell(machine.node.name() + " hears again");
@@ -235,8 +235,8 @@ void World::Vanish(Machine& machine) {
     if (!is_off && time >= kNodeGone) {
       machine.kubelet.CountAsGone();
       std::this_thread::sleep_for(time - kNodeGone);
-      // Its kubelet knows nothing of that, and starts what its manifests say. Without an agent it has no success before
-      // the machine is reached again.
+      // The kubelet does not know that its Node is gone, and starts static pods. Without an agent the ADD cannot
+      // succeed before the machine is connected again.
       if (machine.node.has_agents()) machine.kubelet.StartStatic(name + "late");
     } else {
       std::this_thread::sleep_for(time - std::min(time, kNodeGone));
@@ -252,13 +252,14 @@ void World::Vanish(Machine& machine) {
 void World::Replace(Machine& machine) {
   const std::string name = machine.node.name();
   if (!has_replacement_ || !replaced_.empty() || machine.kubelet.tells_odd_uids()) return;
-  // The Node goes and another one comes, or it stays.
+  // The Node is deleted and created anew, or it stays.
   const bool is_removed = Below(2) == 0;
   if (!(is_removed ? cluster_.RemoveNode(name) : cluster_.RemovePods(name))) return;
   machine.kubelet.Retire();
-  // The scheduler may have bound one meanwhile.
+  // The scheduler may have bound a pod meanwhile.
   cluster_.RemoveLatePods(name);
-  // Of a second network the controller frees nothing of a pod that lives (docs/controller.md).
+  // The old machine runs on only without a second network, because the controller frees no address of a second network
+  // while the pod lives (docs/controller.md).
   const bool runs_on = machine.node.has_agents() && !machine.kubelet.has_second_network() && Below(2) == 0;
   if (!runs_on) machine.node.PowerOff();
   if (is_removed) {
@@ -272,15 +273,16 @@ void World::Replace(Machine& machine) {
   StartMachine(other);
   if (!runs_on) return;
   other.has_double = true;
-  // Where the old machine kept it from writing, an address may be put back by the controller, which knows no
-  // attachment.
+  // If the old machine keeps the new agent from writing an entry, the controller may put it back without its
+  // attachment, and a CHECK would fail.
   other.kubelet.NeverCheck();
   Spawn(outside_, [&machine, &other] {
     constexpr Nanos kUnderWay = 5s;
     std::this_thread::sleep_for(milliseconds(Below(120'000)));
     machine.node.PowerOff();
     std::this_thread::sleep_for(kUnderWay);
-    // What one of the two frees the other may write again, until the controller frees it (docs/failures.md).
+    // An entry that one of the two agents frees may be written again by the other, and stays until the controller frees
+    // it (docs/failures.md).
     other.kubelet.MayComeBack();
     other.has_double = false;
   });
@@ -288,7 +290,7 @@ void World::Replace(Machine& machine) {
 
 std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told) const {
   if (!machine.node.has_agents() || !machine.node.IsServing() || machine.has_double) return std::nullopt;
-  // What its agent has left alone it would not write again.
+  // The agent does not write entries again in blocks that it has quarantined.
   const std::set<std::string> known = machine.node.KnownBlocks();
   const auto settled = machine.kubelet.settled();
   const auto pods = store_.Objects(std::string(reconciler::kPodsPath));
@@ -366,7 +368,7 @@ void World::EditWithoutAgent(Machine& machine) {
 }
 
 void World::EditPool() {
-  // A backup would bring back what was edited.
+  // A restored backup would undo the edit.
   if (!has_backups_) pools_.EditOne();
 }
 
@@ -405,7 +407,8 @@ void World::DeleteBlock() {
   const auto blocks = store_.Objects(kAllBlocks);
   if (blocks.empty()) return;
   const json& block = blocks[Below(blocks.size())];
-  // One that was written since it was created: its node's agent knows that it is there.
+  // A block with a list of standby addresses was written after its creation, so its node's agent knows that the block
+  // exists.
   if (!block.contains("standby") || Now() - created_.at(block["metadata"]["uid"]) < 1s) return;
   const std::string name = block["metadata"]["name"];
   story_.Tell("deletes " + name);
@@ -420,7 +423,7 @@ void World::Reboot(Machine& machine) {
 
 void World::LosePower(Machine& machine) {
   ++kills_;
-  // berth-direct has written a DEL before it answers.
+  // berth-direct writes a DEL before it answers.
   machine.kubelet.LosePower(machine.node.has_agents() ? kUnsynced : 0s, [&machine] { machine.node.LosePower(); });
 }
 
@@ -440,7 +443,7 @@ void World::GiveBack(const json& block) {
   const bool in_use_too = plant_ != nullptr && plant_->gives_back_in_use;
   const bool is_blind = plant_ != nullptr && plant_->gives_back_blindly;
   if (!IsEmpty(block) && !in_use_too) return;
-  // Nor is one given back as soon as it is there: a creation of it that is in doubt comes to nothing before.
+  // A block is not deleted within its first second: by then a creation of it that is in doubt has failed.
   if (!is_blind && Now() - created_.at(block["metadata"]["uid"]) < 1s) return;
   const std::string name = block["metadata"]["name"];
   const std::string path = kAllBlocks + "/" + name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The course of a history: moments until the kubelets are through, then rest.
+// The course of a history: events until the kubelets have started all containers, then the checks at its end.
 #include "sim/world.h"
 
 #include <algorithm>
@@ -30,13 +30,14 @@ namespace {
 const std::string kBlocks(crds::kBlocksPath);
 constexpr Nanos kHistoryMax = std::chrono::hours(30);
 constexpr std::uint64_t kDayOneIn = 64;
-// A person may wait for what a controller does within minutes, and would wait for ever if each lived for seconds.
+// No random event happens after this time: a person may wait for minutes for a controller, and containers live for
+// seconds, so the history might never end.
 constexpr Nanos kTroubleMax = std::chrono::minutes(40);
-// Of each node, once nothing goes wrong any more.
+// Containers of each node in CheckSteady.
 constexpr int kSteadyContainers = 8;
 // By how much the clock of an API server is wrong at most.
 constexpr Nanos kErrorOfServersMax = 2s;
-// What is planted (plants.h).
+// For the plant `lists_without_end` (plants.h).
 void ListForEver(Machine& machine) {
   while (true) {
     static_cast<void>(machine.link.Call({.method = k8sclient::Method::kGet, .path = kBlocks, .body = {}}, {}));
@@ -135,9 +136,10 @@ void World::NoteTakenOut(const k8sclient::testing::ModelApi::Backup& now) {
 std::vector<PodNetwork> World::AnyNetworks(bool tells_odd_uids) const {
   PodNetwork first{.name = kFirstNetwork, .interface = kFirstInterface, .pools = pools_.BigOnes()};
   PodNetwork second{.name = kSecondNetwork, .interface = kSecondInterface, .pools = pools_.SmallOnes()};
-  // An empty block that one node leaves of a pool that is gone is found by another node only if both use Shared blocks.
+  // The swap is more likely if pools may be replaced: another node finds the empty block that a node left of a gone
+  // pool only if both nodes use Shared blocks.
   if (May("shared") && Below(may_replace_pool_ ? 2 : 4) == 0) std::swap(first.pools, second.pools);
-  // Of the addresses of such pods nobody but the kubelet tells that they are in use, and it tells those of one network.
+  // Only the kubelet knows which addresses pods with wrong UIDs have, and it reports the addresses of one network only.
   const bool has_second = !tells_odd_uids && May("second") && Below(3) == 0;
   if (has_dual_stack_) {
     for (PodNetwork* const network : {&first, &second}) AddIpv6(*network);
@@ -191,7 +193,7 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
 
 void World::StartMachine(Machine& machine) {
   machine.link.OnWrite([this, &machine](const k8sclient::Request& request) {
-    // Creations are rare, and nothing fences them.
+    // Creations are rare, and no fence protects them.
     return ReplaceMeanwhile(machine, request.method == k8sclient::Method::kPost ? 4 : 32) && Below(2) == 0;
   });
   machine.node.OnCall([this, &machine] { ReplaceMeanwhile(machine, 64); });
@@ -274,7 +276,7 @@ void World::Main() {
     else
       WaitCalmly();
   }
-  // A plant is found sooner without.
+  // A plant is found sooner without such a day.
   if (plant_ == nullptr && May("day") && Below(kDayOneIn) == 0) LiveADay();
   EndThief();
   CheckEnd(is_counting);
@@ -301,7 +303,7 @@ void World::CheckEnd(bool is_counting) {
   ComeToRest();
   if (has_scheduler_) AwaitNumbers();
   AwaitDrained();
-  // Long, so not in all of them.
+  // CheckGrowth takes twelve minutes of virtual time, so only some histories run it.
   if (Below(8) == 0 || was_refused_) bounds_.CheckGrowth();
 }
 
@@ -342,7 +344,7 @@ void World::DeliverIfBound(const json& before, const json& after) {
 }
 
 void World::Deliver(const Pod& pod, const std::string& node) {
-  // Kubernetes deletes a pod of a node that is gone after about this time.
+  // Kubernetes deletes a pod after about this time if its node is gone.
   constexpr Nanos kCollected = 60s;
   std::this_thread::sleep_for(milliseconds(Below(10) == 0 ? Below(1'000) : Below(50)));
   const Nanos since = Now();
@@ -393,7 +395,7 @@ void World::CheckSteady() {
   }
   for (const auto& checker : checkers_) checker->Barred(barred);
   bounds_.BeginSteady();
-  // A container that hangs would take ten minutes, in which idle nodes list as well.
+  // A container that hangs would take ten minutes, and in this time idle nodes send LISTs as well.
   for (const auto& machine : machines_) {
     machine->kubelet.NeverHang();
     machine->kubelet.NeverRequest();
