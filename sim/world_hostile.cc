@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies in force, somebody with a stolen token, and tenants.
+// The admission policy, a thief with a stolen token, and tenants.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -46,7 +46,8 @@ void World::TellCheckers(const json& before, const json& after) {
 }
 
 void World::StartThief() {
-  // The thief may take addresses that the scheduler has counted, come back with a backup, and keep a pool from going.
+  // The thief may take addresses that the scheduler has counted, may write entries that a restored backup brings back,
+  // and may keep a deleted pool from going.
   const bool is_in_the_way = has_scheduler_ || has_backups_ || may_replace_pool_;
   if (!May("stolen") || controllers_.count() == 0 || is_in_the_way || Below(2) != 0) return;
   thief_ = std::make_unique<Thief>(store_, network_, story_);
@@ -57,13 +58,13 @@ void World::StartThief() {
 bool World::NamesLivePod(const std::string& text) const {
   const auto entry = ipam::ParseEntry(text);
   const auto* held = std::get_if<ipam::HeldEntry>(&entry);
-  // A static pod's mirror has another UID.
+  // The names are compared, because a static pod's mirror pod has another UID.
   return held != nullptr && std::ranges::any_of(store_.Objects(std::string(reconciler::kPodsPath)),
                                                 [&](const json& pod) { return pod["metadata"]["name"] == held->pod; });
 }
 
 bool World::IsLeftOfThief(const json& block, const std::string& text) const {
-  // A block stays as long as it names a pod that lives (docs/hardening.md).
+  // A block of the stolen node stays as long as one of its entries names a live pod (docs/hardening.md).
   const bool is_own = !block["spec"].value("node", "").empty();
   const auto lives = [this](const json& one) { return NamesLivePod(one.get_ref<const std::string&>()); };
   if (is_own ? std::ranges::any_of(block["allocations"], lives) : NamesLivePod(text)) return false;
@@ -78,7 +79,7 @@ void World::EndThief() {
 }
 
 void World::StartTenant(Machine& machine) {
-  // A pod that requests no address in its spec may find none that the scheduler had counted.
+  // A tenant's pod does not request the extended resource, and might take an address that the scheduler has counted.
   if (has_scheduler_ || tenants_left_ == 0) return;
   --tenants_left_;
   ++machine.churning;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people and Kubernetes do to the pods of a node.
+// Faults for which people and Kubernetes delete the pods of a node.
 #include <thread>
 #include <variant>
 
@@ -28,7 +28,7 @@ void World::TakeOutOfService(Machine& machine) {
   Spawn(outside_, [this, &machine, name] {
     cluster_.TakeOutOfService(name);
     std::this_thread::sleep_for(milliseconds(Below(180'000)));
-    // Its kubelet starts pods before the Node is Ready: static ones, and those that tolerate all taints.
+    // The kubelet starts pods before the Node is Ready: static pods, and pods that tolerate all taints.
     cluster_.ComeUp(name);
     machine.node.PowerOn();
     machine.kubelet.Return();
@@ -47,7 +47,7 @@ void World::TakeOutOfService(Machine& machine) {
 }
 
 void World::CreateGhost(const Machine& machine) {
-  // The node of a thief is gone at the end.
+  // The thief's Node is gone at the end of the history.
   const std::string& name = machine.node.name();
   const std::string gone = cluster_.IsGone(name) ? name : "nowhere";
   cluster_.CreateGhost(thief_ != nullptr && Below(2) == 0 ? Thief::kNode : gone);
@@ -58,7 +58,7 @@ void World::Cascade(Machine& machine) {
   const bool forgets = May("no-del") && Below(2) == 0;
   const bool is_of_all = Below(2) == 0;
   story_.Tell(fmt::format("all pods are deleted{}", by_force ? " by force" : ""));
-  // A controller that begins now has not seen them go.
+  // A controller that starts now has not seen the pods go.
   if (May("kill") && Below(2) == 0) controllers_.ReplaceOne(AnyClockError());
   for (const auto& one : machines_) {
     const bool is_its = is_of_all || one.get() == &machine;
@@ -68,7 +68,7 @@ void World::Cascade(Machine& machine) {
 }
 
 void World::CheckBrake() {
-  // The status of a pool may be a little older than what it tells of.
+  // A pool's status may be a little older than the state that it describes.
   constexpr Nanos kStatusMax = 30s;
   if (!pools_.IsBraked()) return;
   std::this_thread::sleep_for(kStatusMax);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools of the history: which of them networks name and pods request, selectors, and a pool that is replaced by one
-// with another block size, while some nodes do not hear of it.
+// The pools of a history: which pools networks name and pods request, selectors, and a pool that a person replaces by
+// one with another block size while some nodes do not see the change.
 #include <algorithm>
 #include <array>
 #include <thread>
@@ -31,7 +31,7 @@ void World::ReplacePool(const Machine& machine) {
 }
 
 void World::ReplacePoolNow(const std::string& name) {
-  if (!pools_.IsThere(name)) return;  // replaced before, and the kubelet has not heard of it
+  if (!pools_.IsThere(name)) return;  // replaced before, and this node does not use the new pool yet
   story_.Tell("drains pool " + name);
   const auto hold = [this](bool is_held) {
     for (const auto& machine : machines_) machine->kubelet.Hold(is_held);
@@ -43,7 +43,7 @@ void World::ReplacePoolNow(const std::string& name) {
   for (const auto& machine : machines_) (Below(3) != 0 ? stale : others).push_back(machine.get());
   TroublePools(stale);
   if (Below(2) == 0) hold(false);
-  // Without more containers, most histories would have started all of theirs by now.
+  // More containers start now, because in most histories all containers would have started by now.
   for (Machine* const machine : stale) StartMore(*machine, milliseconds(Below(5'000)));
   pools_.Delete(name);
   const bool is_impatient = May("give-back") && Below(4) != 0;
@@ -69,9 +69,9 @@ void World::AddIpv6(PodNetwork& network) const {
   network.families = 1;
   if (Below(4) == 0) return;
   network.families = 2;
-  // A network may have Shared blocks of one family and blocks of nodes of the other one.
+  // A network may have Shared blocks of one family and blocks of its node of the other family.
   network.pools.push_back(May("shared") && Below(3) == 0 ? kSharedIpv6Pool : kIpv6Pool);
-  // The pool that a person replaces comes first.
+  // If a person may replace a pool, this pool stays the first one.
   if (!may_replace_pool_ && Below(3) == 0) std::ranges::rotate(network.pools, network.pools.end() - 1);
 }
 
@@ -89,7 +89,7 @@ bool World::MayLoseBlocks() const {
 }
 
 void World::EditSelectors(const Machine& machine) {
-  // Numbers of Nodes would have to go by them, and a backup would bring back what was edited.
+  // Selectors would change the right address counts, and a restored backup would undo the edit.
   if (has_scheduler_ || has_backups_) return;
   const char* const value = kLabelValues.at(Below(kLabelValues.size()));
   switch (Below(3)) {
@@ -103,7 +103,7 @@ void World::EditSelectors(const Machine& machine) {
 }
 
 void World::StartMore(Machine& machine, Nanos after) {
-  // Another machine has taken its name.
+  // Another machine has taken over this machine's name.
   if (machine.kubelet.process()->is_dead) return;
   constexpr std::uint64_t kContainers = 12;
   for (const char* const caller : {"a", "b"}) {
@@ -122,7 +122,7 @@ void World::AwaitUnused(const std::string& pool) {
   const auto is_used = [&](const json& block) {
     return block["spec"]["pool"] == pool && std::ranges::any_of(block["allocations"], is_held);
   };
-  // An address without a DEL is freed after minutes. By then nobody would be left to start.
+  // An address without a DEL is freed after minutes. By then all containers of the history would have started.
   const Nanos end = Now() + 30s;
   while (Now() < end && std::ranges::any_of(store_.Objects(std::string(crds::kBlocksPath)), is_used)) {
     for (const auto& machine : machines_) machine->kubelet.EndSettled();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The API server refuses each write of one block, for as long as somebody's admission webhook is wrong.
+// The fault `refused-block`: the API server refuses each write of one block, as a wrong admission webhook may do.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -18,7 +18,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 void World::RefuseBlock() {
-  // A pool is not gone before its blocks are, and a restored backup has to be written over.
+  // A deleted pool waits for the refused block, and after a restore each block must be writable.
   if (was_refused_ || may_replace_pool_ || has_backups_) return;
   const auto blocks = store_.Objects(std::string(crds::kBlocksPath));
   if (blocks.empty()) return;
@@ -33,7 +33,7 @@ void World::RefuseBlock() {
 
 void World::RefuseBlockFor(const json& block, Nanos time) {
   constexpr std::array kStatuses{403, 422};
-  // Nothing is to go wrong any more by then (World::Main).
+  // By this time no other fault happens any more (World::Main).
   constexpr Nanos kApart = 50min;
   constexpr Nanos kMoreEvery = 5min;
   constexpr Nanos kTakenOver = 70s;
@@ -51,14 +51,14 @@ void World::RefuseBlockFor(const json& block, Nanos time) {
   }
   story_.Tell("writes of " + refused_block_ + " are accepted again");
   network_.RefuseWritesOf({}, 0);
-  // An agent that could not take the block over tries again each minute.
+  // An agent that could not take over the block tries again each minute.
   std::this_thread::sleep_for(kTakenOver);
 }
 
 void World::CheckApart(const json& refused) {
   constexpr int kContainers = 6;
   constexpr Nanos kMost = 5min;
-  // Each node may take addresses of a Shared block.
+  // A Shared block concerns all nodes, so the rule does not apply to it.
   if (!refused["spec"].contains("node")) return;
   for (const auto& machine : machines_) {
     if (machine->node.name() == refused["spec"].value("node", "")) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a history comes to rest: programs end their work, the controller frees what is lost, and a person frees the rest.
+// How a history comes to rest: programs finish their work, the controller frees lost addresses, and a person frees the
+// rest.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -24,11 +25,12 @@ namespace {
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocksAtRest(crds::kBlocksPath);
-// A pod that a controller did not see go is waited for for ten minutes, and its node's Lease, and a node that was cut
-// off before (docs/controller.md).
+// The controller waits ten minutes for a pod that it did not see go, and also for the node's Lease and for a node that
+// was cut off before (docs/controller.md).
 constexpr Nanos kFreedMax = std::chrono::minutes(14);
 
-// Entries rest for a minute, the block is empty for up to 75 s, and the controller looks at it again within seconds.
+// Entries cool for a minute, the block is empty for up to 75 s, and the controller looks at the block again within
+// seconds.
 constexpr Nanos kGivenBackMax = std::chrono::minutes(10);
 
 constexpr const char* kOfThief = "the thief's ";
@@ -45,7 +47,7 @@ void World::ComeToRest() {
   meanwhiles_left_ = 0;
   troubled_starts_left_ = 0;
   ChangeWeather(true);
-  // A pod that gets its address while the rules are checked would break them.
+  // An ADD that runs while the rules are checked would break them.
   scheduler_.Pause(true);
   if (has_scheduler_) AwaitScheduled();
   const Nanos end = Now() + 90s;
@@ -84,7 +86,7 @@ std::string World::LostAndLeft() const {
       const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
       if (attachment.empty()) continue;
       const auto may_hold = [&](const auto& machine) { return machine->kubelet.MayHold(attachment); };
-      // It was given back after the backup was taken.
+      // The entry is in the backup, and its address was freed after the backup was taken.
       if (backups_.was_restored() && !was_put_back && IsPodGone(text) && std::ranges::none_of(machines_, may_hold))
         return text;
       if (was_put_back ? IsPodGone(text) : HasLost(attachment) && !IsKept(text)) return text;
@@ -152,7 +154,7 @@ void World::AwaitDrained() {
 void World::AwaitGivenBack() {
   if (controllers_.count() == 0) return;
   const Nanos end = Now() + kGivenBackMax;
-  // A block that names a pod that lives stays: a thief may have written it (docs/hardening.md).
+  // A block that names a live pod stays: a thief may have written the entry (docs/hardening.md).
   const auto lives = [this](const json& entry) { return NamesLivePod(entry.get_ref<const std::string&>()); };
   const auto is_going = [&](const json& block) {
     const bool has_node = !cluster_.IsGone(block["spec"].value("node", ""));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents that are replaced, and agents that start while some of their requests fail.
+// Agents that are replaced, and agents that start while some of their requests fail (fault `starting`).
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -41,17 +41,18 @@ void World::TroubleStart(Machine& machine) {
   const auto blocks = BlocksOf(machine.node.name());
   const bool may_be = May("starting") && !blocks.empty() && troubled_starts_left_ > 0 && !is_editing_;
   if (!may_be || machine.is_starting || machine.link.trouble() != Link::Trouble()) return;
-  // Most often if there are notes of addresses that are not written: such an agent has something to lose.
+  // The fault is more likely if an earlier agent left notes of unwritten addresses, which a defect in the start would
+  // lose.
   const bool has_notes =
       !FilesIn(fmt::format("{}/run/nodes/{}/handed-out", machine.folder, machine.node.name())).empty();
   if (!has_notes && Below(4) != 0) return;
   --troubled_starts_left_;
-  // A list that does not come makes an agent begin again after twenty seconds; a patch that fails, after one.
+  // If a list fails, the agent begins again after 20 s; if a patch fails, after 1 s.
   constexpr Nanos kBeginsAgain = std::chrono::seconds(20);
   const bool is_list = blocks.size() == 1 || Below(2) == 0;
   Link::Trouble trouble{.path = std::string(Below(2) == 0 ? crds::kPoolsPath : reconciler::kNodesPath), .failed = 1000};
   if (!is_list) {
-    // Of one of its blocks, or now and then of any.
+    // Either all patches of one block fail, or half of the patches of all blocks.
     trouble = {.path = std::string(crds::kBlocksPath), .method = k8sclient::Method::kPatch, .failed = 500};
     if (Below(2) == 0) trouble.path += "/" + blocks[Below(blocks.size())], trouble.failed = 1000;
   }
@@ -71,7 +72,7 @@ void World::TroubleStart(Machine& machine) {
       machine.node.StartAgent();
     }
     std::this_thread::sleep_for(time - std::min(until_killed, time));
-    // A pool may be replaced meanwhile, with a trouble of its own.
+    // A person may replace a pool meanwhile, which sets another trouble.
     if (machine.link.trouble() == trouble) machine.link.Set(Link::Trouble());
     machine.is_starting = false;
   });
