@@ -26,20 +26,20 @@ namespace {
 
 constexpr std::chrono::seconds kRenewEvery{10};
 constexpr std::chrono::seconds kConnectedMin{2};
-// Kubernetes calls a node unknown that was not heard of for so long.
+// Without a report for this time, Kubernetes sets a Node's condition Ready to Unknown.
 constexpr std::chrono::seconds kUnknownAfter{40};
 
-// What a Node's condition Ready says.
+// The status of a Node's condition Ready.
 constexpr const char* kTrue = "True";
 constexpr const char* kFalse = "False";
 constexpr const char* kUnknown = "Unknown";
 
-// As ApiServer has it: without the namespace.
+// The store's collection of Leases: the path has no namespace.
 constexpr const char* kLeases = "/apis/coordination.k8s.io/v1/leases";
 
 constexpr const char* kNamespaces = "/api/v1/namespaces";
 
-// The collector takes 40 requests a second, and looks when it has done what it knew of.
+// The garbage collector sends at most 40 requests per second. It looks again when it has deleted all that it has found.
 constexpr std::chrono::milliseconds kCollectEach{25};
 constexpr std::chrono::seconds kCollectEvery{5};
 
@@ -65,7 +65,7 @@ std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-
 
 void Cluster::SetReady(const std::string& node, const char* status) {
   const json conditions = {{{"type", "Ready"}, {"status", status}}};
-  // A kubelet leaves the resources that others have added to its Node.
+  // A kubelet keeps the resources that other programs have added to its Node.
   const bool is_there = store_.Change(
       std::string(reconciler::kNodesPath), node, [&](json& object) { object["status"]["conditions"] = conditions; });
   if (is_there) return;
@@ -95,8 +95,9 @@ void Cluster::Renew(const std::string& node) {
 }
 
 bool Cluster::CutOff(const std::string& node, Nanos time) {
-  // So long a connection lasts that a kubelet hears what became of its pods when it can renew its Lease.
-  // A person has promised that the machine of a node with the taint is off.
+  // A person has promised that the machine of a Node with the taint is off.
+  // A connection lasts for at least kConnectedMin, so a kubelet that can renew its Lease also sees what became of its
+  // pods.
   if (out_of_service_.contains(node)) return false;
   if (Now() - connected_[node] < kConnectedMin || !cut_off_.insert(node).second) return false;
   story_.Tell(node + " is cut off");
@@ -271,7 +272,7 @@ void Cluster::RemovePending(const Pod& pod) {
   const json same = {{"preconditions", {{"resourceVersion", object["metadata"]["resourceVersion"]}}}};
   const auto answer =
       store_.Call({.method = k8sclient::Method::kDelete, .path = PathOfPod(pod.name), .body = same.dump()}, {});
-  // It was bound meanwhile, or its condition has changed.
+  // If the pod was bound meanwhile, or its condition has changed, the deletion fails and is tried again.
   if (answer && !answer->ok()) RemovePending(pod);
 }
 
@@ -389,7 +390,7 @@ void Cluster::RemoveFinalizer(const Pod& pod) {
 }
 
 void Cluster::EndPod(const Pod& pod) {
-  // A kubelet gives a pod that it has ended a terminal phase before it removes the pod.
+  // A kubelet sets a terminal phase before it deletes a pod that it has ended.
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (pod.is_static || object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = "Succeeded";
   }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cluster: what Kubernetes itself keeps of nodes and pods, as far as berth-controller looks at it, and its garbage
-// collector.
+// Cluster: the Nodes, Leases, namespaces and pods that berth-controller reads, what kubelets report about them, and
+// Kubernetes' garbage collector.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@
 namespace berth::sim {
 
 inline constexpr const char* kNamespace = "ns";
-// terminationGracePeriodSeconds of most pods; so long the end of a pod may take.
+// terminationGracePeriodSeconds of most pods: the longest time that the end of a pod takes.
 inline constexpr std::chrono::seconds kGrace{30};
-// In the UID that the kubelet gives a static pod: the hash of its configuration.
+// The UIDs of static pods begin with this text. A real kubelet takes the hash of the pod's configuration.
 inline constexpr const char* kStaticHash = "f00dcafe";
 
 struct Pod {
   std::string name;
-  std::string uid;  // as the kubelet tells it
+  std::string uid;  // as the kubelet knows it
   bool is_static = false;
-  std::int64_t units = 0;  // of the counted resource, which it requests; 0: none, and no scheduler looks at it
+  std::int64_t units = 0;  // requested units of the extended resource; 0: none, and no scheduler places the pod
   std::chrono::seconds grace = kGrace;
 };
 
@@ -36,92 +36,95 @@ class Cluster {
   // Both must outlive this.
   Cluster(k8sclient::testing::ModelApi& store, Story& story) : store_(store), story_(story) {}
 
-  // A Node that is Ready, whose Lease is renewed every ten seconds.
+  // Adds a Ready Node, whose Lease is renewed every ten seconds.
   void AddNode(const std::string& name);
-  // The node's kubelet hears and says nothing for so long. False: it does not already, or heard again just now.
+  // Cuts the node's kubelet off from the API servers for `time`. False: the kubelet is cut off already, was connected
+  // again less than 2 s ago, or the Node is out of service.
   [[nodiscard]] bool CutOff(const std::string& node, Nanos time);
-  // What is planted (plants.h).
+  // For plants (plants.h): kubelets that are cut off still renew their Leases.
   void RenewWhenCutOff(bool renews) { renews_when_cut_off_ = renews; }
-  // Waits until it hears.
+  // Waits until the node's kubelet is connected.
   void AwaitConnection(const std::string& node) const;
   [[nodiscard]] bool AreAllConnected() const { return cut_off_.empty(); }
   [[nodiscard]] bool IsConnected(const std::string& node) const { return !cut_off_.contains(node); }
 
-  // Somebody gives the Node, or the namespace of all pods, a label, instead of the one by that name.
+  // A person sets a label of the Node, or of the namespace of all pods.
   void LabelNode(const std::string& node, const std::string& label, const std::string& value);
   void LabelNamespace(const std::string& label, const std::string& value);
-  // Without a Node or the namespace there are none.
+  // The labels; empty if the Node or the namespace does not exist.
   [[nodiscard]] nlohmann::json LabelsOfNode(const std::string& node) const;
   [[nodiscard]] nlohmann::json LabelsOfNamespace() const;
 
-  // Its Node is deleted, as are all of its pods; its kubelet hears and says nothing. False: as CutOff.
+  // Deletes the Node, its Lease and its pods, and cuts its kubelet off. False: the kubelet is cut off already, or was
+  // connected again less than 2 s ago.
   [[nodiscard]] bool RemoveNode(const std::string& name);
   void ReturnNode(const std::string& name);
-  // All pods of the node are deleted, and its Node stays: another machine of that name is it from now on. False: as
-  // CutOff.
+  // Deletes all pods of the node. Its Node stays, and stands for another machine from now on. False: as RemoveNode.
   [[nodiscard]] bool RemovePods(const std::string& node);
-  // Of pods that were bound to the node since.
+  // Deletes pods that were bound to the node meanwhile.
   void RemoveLatePods(const std::string& node) { RemovePodsOf(node); }
   [[nodiscard]] bool IsGone(const std::string& node) const { return gone_.contains(node); }
 
-  // The machine goes down: its kubelet hears and says nothing. False: as CutOff.
+  // The machine goes down, so its kubelet is cut off. False: as RemoveNode.
   [[nodiscard]] bool GoDown(const std::string& node);
-  // Kubernetes has noticed that the node does not answer. A person says by a taint that the machine is off, and
-  // Kubernetes deletes its pods by force, but the mirrors of static pods.
+  // Kubernetes notices that the node does not answer. A person taints the Node as out of service, because the machine
+  // is off. Kubernetes deletes the Node's pods by force, but not the mirror pods.
   void TakeOutOfService(const std::string& node);
-  // The machine is up: its kubelet says that the Node is not Ready yet, and can start pods.
+  // The machine is up: its kubelet can start pods, and reports that the Node is not Ready yet.
   void ComeUp(const std::string& node);
   void BeReady(const std::string& node);
-  // The person takes the taint off.
+  // The person removes the taint.
   void TakeIntoService(const std::string& node);
   [[nodiscard]] bool IsOutOfService(const std::string& node) const { return out_of_service_.contains(node); }
   [[nodiscard]] bool AreAllInService() const { return out_of_service_.empty(); }
 
-  // By that name, or, if there is such a pod, by another.
+  // Creates a pod that is bound to the node. If a pod `name` exists, the new pod gets another name.
   [[nodiscard]] Pod StartPod(const std::string& node, const std::string& name);
-  // A pod that somebody bound to a node that does not exist. It has no address, and stays.
+  // Creates a pod that is bound to a node without a kubelet. The pod gets no address, and stays.
   void CreateGhost(const std::string& node);
-  // One that requests units of the counted resource, and that the scheduler binds, to that node alone unless it is
-  // empty.
+  // Creates a pod that requests units of the extended resource. The scheduler binds the pod, and only to `node`, unless
+  // `node` is empty.
   [[nodiscard]] Pod CreatePod(const std::string& name, std::int64_t units, const std::string& node);
-  // It is there, and bound to no node.
+  // The pod exists, and is bound to no node.
   [[nodiscard]] bool IsPending(const Pod& pod) const;
-  // Deletes it, unless it is bound.
+  // Deletes the pod, unless it is bound.
   void RemovePending(const Pod& pod);
-  // Somebody deletes it, and its kubelet ends it: it is there until RemovePod.
+  // A person deletes the pod, which is Terminating until RemovePod.
   void MarkTerminating(const Pod& pod);
-  // Its containers have ended (phase Succeeded), or the kubelet has rejected it (Failed). It stays until RemoveEnded.
+  // The pod's containers have ended (phase Succeeded), or the kubelet has rejected the pod (Failed). The pod stays
+  // until RemoveEnded.
   void MarkEnded(const Pod& pod, const char* phase);
-  // The same, and its kubelet has not ended the sandbox yet.
+  // Like MarkEnded, but the sandbox has not ended yet.
   void MarkPhase(const Pod& pod, const char* phase);
   void RemoveEnded();
-  // Somebody takes what the Node shows of the counted resource off by hand.
+  // A person removes the Node's address count.
   void RemoveNumber(const std::string& node);
-  // The API server hears of it by its mirror, which has another UID each time.
+  // Starts a static pod. The API server shows it as a mirror pod, which has another UID each time.
   [[nodiscard]] Pod StartStaticPod(const std::string& node, const std::string& name);
-  // What its kubelet says of it, as soon as it is heard; the newest counts. Empty: its sandbox has ended.
+  // The kubelet reports the pod's addresses as soon as it is connected. Only the newest report counts. Without
+  // addresses: the pod's sandbox has ended.
   void TellAddresses(const Pod& pod, const std::string& node, const std::set<std::string>& addresses);
-  // The container is through: for a static pod that its manifest is gone.
+  // Deletes the pod. The kubelet makes no mirror pod of this static pod again.
   void RemovePod(const Pod& pod);
-  // Its kubelet has ended it: it says that the sandbox is gone, and removes the pod.
+  // The kubelet has ended the pod: it reports that the sandbox has ended, and deletes the pod.
   void EndPod(const Pod& pod);
   // From now on finalizers of other programs keep some pods after their end: for up to a minute, or for up to 20.
   void KeepFinalizers() { has_finalizers_ = true; }
-  // Somebody deletes the mirror of a static pod, and the kubelet makes it again so much later.
+  // A person deletes the mirror pod of a random static pod, and the kubelet makes it again after `time`.
   void LoseMirror(Nanos time);
 
-  // The store goes back to that backup, and its versions go on far above. Kubelets tell again what they know of pods
-  // that still are in the store, and end those that are in there again. Requires: all nodes are connected.
+  // Restores the backup. Versions go on far above the old ones. Kubelets report the pods that still exist again, and
+  // delete the pods that exist only because of the backup. Requires: all nodes are connected.
   void Restore(const k8sclient::testing::ModelApi::Backup& backup);
   [[nodiscard]] bool Knows(const Pod& pod) const;
-  // Since the last restore, if there was one, all kubelets have.
+  // All kubelets have reported their pods again after the last restore, if there was one.
   [[nodiscard]] bool HaveToldAgain() const { return telling_ == 0; }
 
-  // Deletes what belongs to pods that are gone, for ever.
+  // Deletes the IPAllocations of pods that are gone. Never returns.
   void CollectGarbage();
 
  private:
-  // The pod as it is stored; null: it is gone, or bound.
+  // The stored pod; null: the pod is gone or bound.
   [[nodiscard]] nlohmann::json Pending(const Pod& pod) const;
   [[nodiscard]] nlohmann::json LabelsOf(const std::string& collection, const std::string& name) const;
   void RemovePodsOf(const std::string& node);
@@ -130,36 +133,36 @@ class Cluster {
   void RemoveFinalizer(const Pod& pod);
   void Renew(const std::string& node);
   void SetReady(const std::string& node, const char* status);
-  // Its kubelet hears.
+  // The node's kubelet is connected from now on.
   void Hear(const std::string& node);
   void Connect(const std::string& node);
   void PutMirror(const std::string& name);
   void PutStatus(const Pod& pod, const std::set<std::string>& addresses);
-  // A kubelet of a pod that is in the store once more. known: as it was just before the restore; null: it was not
-  // there.
+  // The kubelet reports a restored pod again, or deletes it. `known`: the pod just before the restore; null: the pod
+  // did not exist.
   void TellAgain(const nlohmann::json& pod, const nlohmann::json& known, bool is_newest);
 
   struct StaticPod {
     Pod pod;
     std::string node;
     std::set<std::string> addresses;
-    bool is_lost = false;  // its mirror is
+    bool is_lost = false;  // its mirror pod is deleted
   };
 
   k8sclient::testing::ModelApi& store_;
   Story& story_;
   std::set<std::string> nodes_;
   std::map<std::string, StaticPod> static_pods_;  // by name
-  std::map<std::string, std::uint64_t> news_;     // by pod: how often its kubelet had something to say
+  std::map<std::string, std::uint64_t> news_;     // number of a kubelet's reports, by the pod's UID
   std::set<std::string> cut_off_;
-  std::vector<Pod> ended_;                  // Succeeded or Failed
-  std::map<std::string, Nanos> connected_;  // since when, by node; 0: it always was
+  std::vector<Pod> ended_;                  // pods that are Succeeded or Failed
+  std::map<std::string, Nanos> connected_;  // when the node was connected again, by node; 0: it was never cut off
   std::set<std::string> gone_;
   std::set<std::string> out_of_service_;
   std::uint64_t started_ = 0;
   bool has_finalizers_ = false;
   std::uint64_t made_nodes_ = 0;
-  int telling_ = 0;  // pods of which a kubelet has still to tell again
+  int telling_ = 0;  // restored pods that their kubelets have not reported yet
   bool renews_when_cut_off_ = false;
 };
 
