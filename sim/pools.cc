@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Edits as a person makes them: by patches that name no version.
+// People edit pools by patches that name no version.
 #include "sim/pools.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr const char* kSmallSubnet = "10.66.0.0/27";
 constexpr int kBlockSize = 28;
 constexpr std::size_t kExcludesMax = 6;
 constexpr std::size_t kReservationsMax = 4;
-// Edits set one of 0, 5 and 10 seconds.
+// Edits set a cooldown of 0, 5 or 10 seconds.
 constexpr std::uint64_t kCooldownSteps = 2;
 constexpr std::uint64_t kCooldownStep = 5;
 
@@ -47,7 +47,7 @@ bool HasCondition(const json& pool, std::string_view type, std::string_view stat
       conditions, [&](const json& one) { return one.value("type", "") == type && one.value("status", "") == status; });
 }
 
-// Any address of it, its edges included.
+// A random address of the subnet, possibly the first or the last one.
 ipam::Address AddressIn(const std::string& subnet) {
   const auto prefix = ipam::Prefix::Parse(subnet);
   const int bits = AddressBits(prefix->family()) - prefix->length();
@@ -107,8 +107,8 @@ void Pools::Make(const Options& options) {
 }
 
 void Pools::MakeIpv6(bool is_counted) {
-  // Of the smallest one a node of three gets no block. Pods that the scheduler places by their IPv4 addresses need an
-  // IPv6 address for each of them.
+  // The smallest subnet has two blocks, so one of three nodes gets none. If the scheduler places pods by their IPv4
+  // addresses, the pool must have an IPv6 address for each of them.
   constexpr std::array kSubnets{"fd00:56::/120", "fd00:56::/122", "fd00:56::/123"};
   constexpr int kIpv6BlockSize = 124;
   ipv6_.push_back({.name = kIpv6Pool,
@@ -192,7 +192,7 @@ void Pools::Delete(const std::string& name) {
 std::string Pools::MakeAgain(const std::string& name) {
   Pool& pool = name == big_.name ? big_ : small_;
   constexpr std::array kSizes{27, 29, 30};
-  // Several nodes need more than one block.
+  // The pool must have more than one block, because several nodes need a block.
   const int length = ipam::Prefix::Parse(pool.subnet)->length();
   const auto is_fit = [&](int size) { return size != pool.block_size && size > length; };
   int size = kSizes.back();
@@ -218,7 +218,7 @@ Addresses Pools::AnyRequest(const std::vector<std::string>& pools) const {
   Addresses addresses;
   for (const std::string& name : pools) {
     const json spec = SpecOf(name);
-    // A twin has the subnet of `big`, and a request has one address of each family at most.
+    // The twin has the subnet of `big`, and a pod requests at most one address of each family.
     const bool is_chosen = !spec.is_null() && name != "twin" && Below(3) != 0;
     if (is_chosen) addresses.insert(AddressIn(spec["subnet"]).ToString());
   }
@@ -230,7 +230,7 @@ void Pools::EditSelector() {
   const char* const key = is_of_node ? "nodeSelector" : "namespaceSelector";
   const char* const label = is_of_node ? kNodeLabel : kNamespaceLabel;
   if (Below(3) == 0) return Patch(AnyName(), {{key, nullptr}});
-  // A merge patch of labels leaves the others.
+  // A merge patch keeps the selector's other labels.
   Patch(AnyName(), {{key, {{"matchLabels", {{label, kLabelValues.at(Below(kLabelValues.size()))}}}}}});
 }
 
@@ -243,7 +243,7 @@ std::set<std::string> Pools::BarredFor(const json& node_labels, const json& name
     return true;
   };
   std::set<std::string> barred;
-  std::set<std::string> open;  // by another pool
+  std::set<std::string> open;  // subnets of pools that admit the pods
   for (const json& pool : store_.Objects(Path())) {
     const json& spec = pool["spec"];
     const bool is_open =
@@ -293,7 +293,7 @@ std::set<std::string> Pools::Withheld() const {
   for (const json& reservation : store_.Objects(ReservationsPath())) {
     for (const json& address : reservation["spec"]["addresses"]) withheld.insert(address);
   }
-  // What one pool excludes another one may hand out.
+  // A pool may give the addresses that its twin excludes.
   if (has_twin_) return withheld;
   for (const json& pool : store_.Objects(Path())) {
     for (const json& address : pool["spec"].value("exclude", json::array())) withheld.insert(address);

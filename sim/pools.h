@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools and reservations, and people who edit them: pools that are switched off for a while, addresses that are
-// excluded or reserved, a pool that is deleted, a pool that is replaced, and one that must not be accepted beside
-// another.
+// Pools: the pools and reservations of a history, and the people who edit them. People disable pools for a while,
+// exclude and reserve addresses, and delete and replace pools. Two pools may have one subnet, and possibly only one of
+// them may be accepted.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@
 
 namespace berth::sim {
 
-// The IPv6 pools, where there are any.
+// Names of the IPv6 pools.
 inline constexpr const char* kIpv6Pool = "six";
 inline constexpr const char* kSharedIpv6Pool = "small-six";
-// By these labels and their values selectors select.
+// The labels, and their values, that selectors select.
 inline constexpr const char* kNodeLabel = "zone";
 inline constexpr const char* kNamespaceLabel = "team";
 inline constexpr std::array kLabelValues{"a", "b"};
@@ -35,57 +35,57 @@ class Pools {
 
   struct Options {
     bool has_controllers = false;  // without a controller, pools are Ready from the start
-    // The twin of `big` has its subnet once more, and comes a little before it or after it: cut in the same way, so
-    // that the two share it, or in another, so that only one of them may ever be accepted.
+    // Makes a pool `twin` with the subnet of `big`, a little before or after `big`. If both have the same block size,
+    // they share the subnet. Otherwise only one of them may ever be accepted.
     bool has_twin = false;
-    bool has_dual_stack = false;  // makes the IPv6 pools, too
-    bool is_counted = false;      // addresses may be so few that nodes compete for them, and some cool down for long
+    bool has_dual_stack = false;  // makes the IPv6 pools as well
+    bool is_counted = false;      // nodes may compete for few addresses, and the cooldown may be 90 s
     bool has_limits = false;      // some pools have `maxBlocksPerNode`
     bool allows_requests = false;
-    bool is_replaced = false;  // a person may replace a pool; `big` has few addresses
+    bool is_replaced = false;  // a person may replace a pool; `big` has at most 64 addresses
   };
   // Makes `big` and `small`.
   void Make(const Options& options);
-  // What a node's network configuration names, by chance: `big` and its twin, if there is one.
+  // The pools that a network configuration names: `big`, and its twin, if there is one, in random order.
   [[nodiscard]] std::vector<std::string> BigOnes() const;
-  // The same for a network of Shared blocks.
+  // The pools of a network with Shared blocks.
   [[nodiscard]] std::vector<std::string> SmallOnes() const { return {small_.name}; }
 
-  // One of these edits. Requires: there are controllers.
+  // A person makes a random edit. Requires: the history has controllers.
   void EditOne();
   // A person sets or removes a selector of a pool.
   void EditSelector();
-  // Draws an address of each family, or of one, that one of these pools may have.
+  // Draws addresses for a pod to request: one address or none of each of these pools.
   [[nodiscard]] Addresses AnyRequest(const std::vector<std::string>& pools) const;
-  // A subnet of a pool in which pods of a node and a namespace with these labels get no address.
+  // The subnets in which pods get no address if their node and their namespace have these labels.
   [[nodiscard]] std::set<std::string> BarredFor(const nlohmann::json& node_labels,
                                                 const nlohmann::json& namespace_labels) const;
 
-  // A person replaces a pool: asks for its deletion, waits until it is gone, and makes another pool over its subnet
-  // with another block size, under the same name or another one.
+  // A person replaces a pool in three steps: requests its deletion, waits until the pool is gone, and makes a pool with
+  // the same subnet and another block size. The new pool has the same name or another one.
   void Delete(const std::string& name);
   [[nodiscard]] bool IsThere(const std::string& name) const { return !SpecOf(name).is_null(); }
   // Returns the new pool's name. Requires: the pool `name` is gone.
   std::string MakeAgain(const std::string& name);
-  // The API server stored one; null: it is gone. Rule `accepted`: of two that cut one subnet in two ways one may be
-  // Ready.
+  // The API server stored a pool; `after` is null if the pool is gone. Checks the rule `accepted`: two pools with the
+  // same subnet and different block sizes are never Ready at the same time.
   void Stored(const nlohmann::json& before, const nlohmann::json& after);
-  // None is switched off any more, or soon.
+  // No pool is disabled.
   [[nodiscard]] bool AreOn() const { return off_ == 0; }
-  // What nobody may be handed out: all of it once this was so for a while.
+  // The reserved and excluded addresses. A while after the last edit, no ADD may return one of them.
   [[nodiscard]] std::set<std::string> Withheld() const;
-  // The longest that an address rests, edits included.
+  // Longest time that an address cools, edits included.
   [[nodiscard]] std::chrono::seconds cooldown() const;
-  // A deleted pool is still there.
+  // A pool whose deletion was requested is not gone yet.
   [[nodiscard]] bool IsDraining() const;
-  // A pool says that the controller does not believe that so many pods are gone.
+  // A pool says (condition Reclaiming) that the controller does not believe that so many pods are gone.
   [[nodiscard]] bool IsBraked() const;
 
  private:
   struct Pool {
     std::string name;
     std::string subnet;
-    int block_size;  // as a prefix length
+    int block_size;  // prefix length of a block
     bool is_shared;
   };
   void Put(const Pool& pool);
@@ -96,7 +96,7 @@ class Pools {
   void Reserve();
   void DeleteBig();
   void MakeIpv6(bool is_counted);
-  // Of any pool but the twin.
+  // A random address of `big`, of `small` or of an IPv6 pool.
   [[nodiscard]] std::string AnyAddress() const;
   [[nodiscard]] std::string AnyName() const;
 
@@ -107,14 +107,14 @@ class Pools {
   bool has_limits_ = false;
   bool allows_requests_ = false;
   std::uint64_t cooldown_seconds_ = 0;
-  bool is_deleted_ = false;  // one of the two
+  bool is_deleted_ = false;  // a person has deleted `big` beside its twin
   int off_ = 0;
   int reservations_ = 0;
-  std::map<std::string, int> ready_ = {};  // `big` and its twin, with their block sizes
+  std::map<std::string, int> ready_ = {};  // block sizes of `big` and its twin, if they are Ready
   Pool big_;
   Pool small_;
   std::vector<Pool> ipv6_ = {};
-  int made_ = 0;  // pools, for their UIDs and for names of new ones
+  int made_ = 0;  // number of pools that were made, for UIDs and names
 };
 
 }  // namespace berth::sim
