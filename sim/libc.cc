@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C library's calls for threads, locks, time, chance and locks of files, as the scheduler has them.
+// The C library's calls for threads, locks, time, random numbers and files, as the simulator executes them.
 //
-// A program that has this file linked in calls these instead of the C library's, as do libstdc++ and all others: a
-// definition in the program goes before that of a shared library. So std::mutex, std::condition_variable, std::jthread,
-// std::chrono's clocks, std::this_thread::sleep_for and std::random_device are simulated without a word of it in the
-// code under test. Outside of fibers time is the real one, and locks are free.
+// A program that links this file calls these functions instead of the C library's, and so do libstdc++ and other shared
+// libraries: the dynamic linker prefers a program's functions. So std::mutex, std::condition_variable, std::jthread,
+// std::chrono's clocks, std::this_thread::sleep_for and std::random_device are simulated, and the code under test does
+// not know. Outside of fibers time is the real time, and every lock is free.
 //
-// Not here, and not used by what is simulated: rwlocks, sockets, epoll.
+// Not simulated, and not used by the code under test: read-write locks, sockets, epoll.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -35,7 +35,7 @@
 #include "sim/files.h"
 #include "sim/scheduler.h"
 
-// The C library says how these are named, what they take, and what a mutex looks like.
+// The C library determines the names and parameters of these functions, and the members of a mutex.
 // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming,misc-const-correctness)
 // NOLINTBEGIN(performance-no-int-to-ptr,misc-non-copyable-objects)
@@ -57,7 +57,7 @@ timespec ToTimespec(Nanos time) {
 }
 Nanos ToNanos(const timespec& time) { return std::chrono::seconds(time.tv_sec) + Nanos(time.tv_nsec); }
 
-// Boot time and steady time begin long before, as on a machine that has run for a while.
+// The machines were booted this long before the simulation begins.
 constexpr Nanos kBootedBefore = std::chrono::hours(1000);
 
 Nanos ClockNow(clockid_t clock) {
@@ -69,13 +69,14 @@ Nanos ClockNow(clockid_t clock) {
 }
 Nanos SinceBegin(clockid_t clock, const timespec& time) { return ToNanos(time) - (ClockNow(clock) - Now()); }
 
-// What of a pthread_mutex_t is used: __kind, as its initialiser left it, the depth, and a place for the owner.
+// The simulator uses these members of a pthread_mutex_t: __kind as its initializer left it, the depth (__count), and
+// __list as a place for the owner.
 struct Mutex {
   explicit Mutex(pthread_mutex_t* lock) : lock_(*lock) {}
 
   [[nodiscard]] bool is_recursive() const { return lock_.__data.__kind == PTHREAD_MUTEX_RECURSIVE_NP; }
   [[nodiscard]] Fiber* owner() const { return reinterpret_cast<Fiber*>(lock_.__data.__list.__prev); }
-  // Nobody's, or that of a process that was killed.
+  // The mutex has no owner, or the owner was killed.
   [[nodiscard]] bool is_free() const { return lock_.__data.__lock == 0 || (owner() != nullptr && IsDead(owner())); }
   void Take() {
     lock_.__data.__lock = 1;
@@ -133,7 +134,7 @@ int Opened(int descriptor) {
   return descriptor;
 }
 
-// A process's alarm ends the wait.
+// Waits for a file's lock, until the process's alarm ends the wait.
 int AwaitFileLock(int descriptor, int operation) {
   const Nanos alarm = CurrentProcess()->alarm_every;
   const Nanos end = alarm > Nanos::zero() ? Now() + alarm : Nanos::max();
@@ -146,7 +147,7 @@ int AwaitFileLock(int descriptor, int operation) {
   return 0;
 }
 
-// What changes a file may be the last thing that its process does.
+// After a change of a file other fibers may run, and the process may be killed.
 template <typename Result>
 Result Changed(Result result) {
   const int error = errno;
@@ -166,7 +167,7 @@ extern "C" {
 // --- Threads --------------------------------------------------------------------------------------------------------
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* /*attributes*/, void* (*start)(void*), void* argument) {
-  BERTH_CHECK(sim::InFiber());  // nothing real may run beside a simulation
+  BERTH_CHECK(sim::InFiber());  // no real thread may run beside a simulation
   sim::Fiber* const fiber = sim::SpawnThread([start, argument] { start(argument); });
   *thread = reinterpret_cast<pthread_t>(fiber);
   sim::MayYield();
@@ -230,7 +231,7 @@ int pthread_cond_signal(pthread_cond_t* condition) noexcept {
   return 0;
 }
 
-// std::call_once. The states are the C library's, which knows a control that it has run itself.
+// Used by std::call_once. The states are those of the C library, because a control may have been run by the C library.
 int pthread_once(pthread_once_t* control, void (*run)()) {
   constexpr int kRuns = 1;
   constexpr int kDone = 2;
@@ -248,7 +249,7 @@ int pthread_once(pthread_once_t* control, void (*run)()) {
   return 0;
 }
 
-// std::atomic::wait and what stands on it: std::stop_callback, for one, waits so for a call of it that runs.
+// Used by std::atomic::wait and by types that need it: std::stop_callback waits for a callback that runs.
 long syscall(long number, ...) noexcept {
   static auto* const kReal = sim::Real<long(long, ...)>("syscall");
   std::array<long, 6> argument{};
@@ -306,7 +307,7 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* 
 }
 int nanosleep(const timespec* time, timespec* left) { return clock_nanosleep(CLOCK_MONOTONIC, 0, time, left); }
 
-// --- Files: those below /sim are simulated, of the others it counts who has them open -------------------------------
+// --- Files: those below /sim are simulated; the open descriptors of all files are recorded --------------------------
 
 int open(const char* path, int flags, ...) {
   static auto* const kReal = sim::Real<int(const char*, int, ...)>("open");
@@ -400,7 +401,7 @@ int flock(int descriptor, int operation) noexcept {
   sim::MayYield();
   return sim::AwaitFileLock(descriptor, operation);
 }
-// Only for alarms of a process, of which a simulated one has its own.
+// Used for alarms only. A simulated process has an alarm of its own.
 int setitimer(__itimer_which_t which, const itimerval* timer, itimerval* before) noexcept {
   static auto* const kReal = sim::Real<int(__itimer_which_t, const itimerval*, itimerval*)>("setitimer");
   if (!sim::InFiber()) return kReal(which, timer, before);
@@ -419,7 +420,7 @@ int sigaction(int number, const struct sigaction* action, struct sigaction* befo
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming,misc-const-correctness)
 // NOLINTEND(cppcoreguidelines-pro-type-vararg,cppcoreguidelines-pro-bounds-array-to-pointer-decay)
 
-// --- Chance ---------------------------------------------------------------------------------------------------------
+// --- Random numbers -------------------------------------------------------------------------------------------------
 
 extern "C" ssize_t getrandom(void* buffer, size_t length, unsigned flags) {
   static auto* const kReal = berth::sim::Real<ssize_t(void*, size_t, unsigned)>("getrandom");

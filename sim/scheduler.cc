@@ -30,29 +30,30 @@ struct Fiber {
   bool is_runnable = false;
   bool is_done = false;
   bool timed_out = false;
-  int locks = 0;            // that it holds
-  std::uint64_t parks = 0;  // counts them, so that an old timer does not end a later one
+  int locks = 0;            // locks that the fiber holds
+  std::uint64_t parks = 0;  // number of waits, so that an old timer does not end a later wait
   std::vector<Fiber*> joiners;
-  // Exceptions under way: the C++ runtime keeps them per operating-system thread.
+  // The fiber's exceptions, which the C++ runtime keeps per operating-system thread.
   std::array<std::uintptr_t, 2> exceptions{};
-  std::vector<void*> stack;  // where it waits, if that is remembered
+  std::vector<void*> stack;  // where the fiber waits, after RememberStacks
 };
 
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} << 10U;
 constexpr std::size_t kPageBytes = 4096;
-// Each switch takes some time, so that code that looks again and again gets somewhere.
+// The virtual time of a switch. Without it, no time would pass in code that polls.
 constexpr Nanos kSwitchTime{1000};
 constexpr std::uint64_t kSwitchesMax = 30'000'000;
-// So seldom a timer fires though somebody could run, if it is near: the machine was busy for so long.
+// In one of so many steps, a timer that is due within kBusyMax fires although a fiber could run, as if the machine had
+// been busy until then.
 constexpr std::uint64_t kBusyOneIn = 64;
 constexpr Nanos kBusyMax = std::chrono::milliseconds(100);
 constexpr Nanos kPauseMax = std::chrono::milliseconds(50);
 constexpr std::uint64_t kHashStart = 14695981039346656037U;
 constexpr std::uint64_t kHashFactor = 1099511628211U;
 
-// Stacks are used again. A page below each may not be touched, so that an overflow is a crash and not a riddle.
+// Stacks are reused. The page below each stack is protected, so an overflow crashes at once.
 struct Stacks {
   std::vector<char*> free;
 
@@ -85,9 +86,9 @@ struct State {
   Nanos now{0};
   Nanos suspended{0};
   std::vector<Fiber*> runnable;
-  std::vector<Fiber*> frozen;  // of processes that are stopped, and runnable but for that
+  std::vector<Fiber*> frozen;  // fibers of stopped processes that could run otherwise
   std::priority_queue<Timer> timers;
-  // Who waits for a lock or a condition, by its address. The order is that of coming, never that of addresses.
+  // Fibers that wait for a lock or a condition, by its address, in the order in which they began to wait.
   std::unordered_map<const void*, std::vector<Fiber*>> waiters;
   Fiber* current = nullptr;
   boost::context::fiber back;  // to the scheduler
@@ -105,11 +106,11 @@ struct State {
   ProcessPointer outside = std::make_shared<Process>("simulation");
 };
 
-// Whoever asks first makes it, maybe before main; it outlives whoever asks last. Without the guard of a local static,
-// which is asked for at each switch.
+// The first caller of The makes the state, possibly before main, and nothing destroys it. A local static would check
+// its guard at each switch.
 constinit State* the_state = nullptr;
 
-// What is allocated meanwhile is the scheduler's own. No other fiber runs meanwhile.
+// While this is true, allocated memory is the scheduler's own, and no other fiber runs.
 constinit bool is_own_work = false;
 struct OwnWork {
   OwnWork() { is_own_work = true; }
@@ -171,9 +172,9 @@ void RunBody(Fiber& fiber) {
 }
 
 Fiber* Make(const ProcessPointer& process, std::function<void()> body) {
-  // Never deleted: who joins a thread may come late, and a killed one keeps what lies on its stack.
+  // Fibers are never deleted: a thread may be joined late, and the objects on a killed fiber's stack stay.
   Fiber* const fiber = [] {
-    const OwnWork own;  // the programs under test have no fibers
+    const OwnWork own;  // a fiber is not memory of the program under test
     return new Fiber;   // NOLINT(cppcoreguidelines-owning-memory)
   }();
   fiber->id = ++The().fibers;
@@ -235,9 +236,9 @@ void Begin(std::uint64_t seed) {
   State& the = The();
   BERTH_CHECK(the.switches == 0);
   the.random = seed;
-  // libstdc++ looks at it, and would not tell other threads what happens if there are none.
+  // libstdc++ reads this variable. If it were 1, libstdc++ would not notify other threads.
   __libc_single_threaded = 0;
-  // Some histories switch at every chance, some seldom: each finds what the other does not.
+  // Some histories switch at every point where they may, others seldom: each finds defects that the other does not.
   constexpr std::array<std::uint64_t, 4> kYields{1, 1, 4, 16};
   the.yield_one_in = kYields.at(Below(kYields.size()));
 }
@@ -265,7 +266,7 @@ Ended Run(Nanos limit) {
     Fiber* const fiber = PickRunnable();
     if (fiber->process->is_dead) continue;
     if (fiber->process->is_stopped && fiber->locks == 0) {
-      // It stays runnable, so nobody makes it runnable once more.
+      // The fiber counts as runnable, so nothing makes it runnable a second time.
       fiber->is_runnable = true;
       the.frozen.push_back(fiber);
       continue;
@@ -303,7 +304,7 @@ Nanos Calendar() {
   return kStart + Now() + TimeSuspended();
 }
 
-// SplitMix64: any seed is as good as any other, also the next one.
+// SplitMix64: all seeds are equally good, also consecutive ones.
 std::uint64_t Random() {
   std::uint64_t mixed = The().random += 0x9e3779b97f4a7c15U;
   mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -319,7 +320,7 @@ void Mark(std::string_view text) {
 std::uint64_t Switches() { return The().switches; }
 
 bool IsOwnWork() { return is_own_work; }
-// Whoever makes the state allocates, and asks.
+// The state may be null here: making the state allocates memory, and operator new calls InFiber.
 bool InFiber() { return the_state != nullptr && the_state->current != nullptr; }
 Fiber* Self() { return The().current; }
 std::uint64_t IdOf(const Fiber* fiber) { return fiber->id; }
