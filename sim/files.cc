@@ -20,7 +20,7 @@
 namespace berth::sim {
 namespace {
 
-// No real descriptor is as large.
+// The first simulated descriptor. No real descriptor is as large.
 constexpr int kFirst = 1 << 20;
 
 struct Inode;
@@ -30,16 +30,16 @@ struct Description;
 
 struct Inode {
   bool is_folder = false;
-  bool is_in_memory = false;  // as what is below it: nothing reaches a disk
+  bool is_in_memory = false;  // this and everything below it never reach a disk
   int links = 1;
   timespec modified{};
   std::string data;
-  std::string synced;  // of the data, what is on the disk
+  std::string synced;  // the data that is on the disk
   Names names;
   Names synced_names;
-  // Changes of names since, each whole or not at all. Null: the name is gone.
+  // Changes of names since the last sync. A power cut keeps or destroys each change as a whole. Null: the name is gone.
   std::vector<std::vector<std::pair<std::string, InodePointer>>> unsynced;
-  std::vector<const Description*> holders;  // of the lock: one alone, or several that share it
+  std::vector<const Description*> holders;  // holders of the lock: one, or several that share it
   bool is_shared = false;
 };
 
@@ -47,13 +47,13 @@ struct Description {
   InodePointer inode;
   int flags = 0;
   std::size_t offset = 0;
-  std::vector<std::string> listed;  // names of a folder, as its reader began
+  std::vector<std::string> listed;  // names of a folder when its reader began
 };
 
 struct FileTable {
   InodePointer root;
   std::vector<std::unique_ptr<Description>> open;  // by descriptor, from kFirst on
-  std::string syncs_nothing;                       // in the names of processes
+  std::string syncs_nothing;                       // part of the names of processes whose syncs do nothing
 };
 
 FileTable& Table() {
@@ -77,7 +77,7 @@ Description& Of(int descriptor) {
   return *description;
 }
 
-// Nullptr: there is none.
+// Nullptr: the path does not exist.
 InodePointer Find(InodePointer inode, std::string_view path) {
   while (inode != nullptr && !path.empty()) {
     const std::size_t end = std::min(path.find('/'), path.size());
@@ -90,7 +90,7 @@ InodePointer Find(InodePointer inode, std::string_view path) {
   return inode;
 }
 
-// A name and the folder that it is in; no folder: there is none.
+// A name and its folder; no folder: the folder does not exist.
 struct Place {
   InodePointer folder;
   std::string name;
@@ -130,7 +130,7 @@ void SyncNames(Inode& folder) {
   folder.unsynced.clear();
 }
 
-// Nobody has linked it yet.
+// Makes an inode that has no name yet.
 InodePointer New(bool is_folder) {
   const auto inode = std::make_shared<Inode>();
   inode->is_folder = is_folder;
@@ -144,7 +144,7 @@ void Unlock(const Description& description) {
   if (std::erase(inode.holders, &description) > 0) WakeAllAt(&inode.holders);
 }
 
-// Chance says what of it had reached the disk.
+// Loses a random part of what was not synced.
 void Lose(Inode& inode) {
   if (inode.is_folder) {
     const auto kept = static_cast<std::ptrdiff_t>(Below(inode.unsynced.size() + 1));
@@ -252,7 +252,7 @@ void SetFileTime(int descriptor, const timespec& modified) { Of(descriptor).inod
 int TryLockFile(int descriptor, int operation) {
   const Description& file = Of(descriptor);
   Inode& inode = *file.inode;
-  // As the kernel does it: a lock of another kind is given up first.
+  // As in the kernel, a lock of the other kind is released first.
   const bool had = std::ranges::find(inode.holders, &file) != inode.holders.end();
   const bool is_shared = (operation & LOCK_SH) != 0;
   if (had && is_shared == inode.is_shared && (operation & LOCK_UN) == 0) return 0;
@@ -306,7 +306,7 @@ int RenameFile(int from, const char* path, int to, const char* new_path) {
   const Place place = PlaceOf(to, new_path);
   const InodePointer inode = old.inode();
   if (inode == nullptr || place.folder == nullptr) return Refuse(ENOENT);
-  BERTH_CHECK(old.folder == place.folder);  // of two folders nobody has needed one
+  BERTH_CHECK(old.folder == place.folder);  // berth renames within one folder only
   Change(*place.folder, {{place.name, inode}, {old.name, nullptr}});
   return 0;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files: what simulated processes keep below /sim, in memory, as a kernel keeps it.
+// Files: the simulated machines' files below /sim, in memory.
 //
-// A process that dies loses its descriptors, and with them its locks; what it wrote is there for others. A machine
-// whose power is cut keeps what it had synced, and chance says what else: of a file that grew a part of what was added,
-// of a folder as many of the latest changes to its names, in their order, as had reached the disk.
+// A process that dies loses its descriptors and thereby its file locks, but its files stay. A power cut keeps
+// everything that was synced, and a random part of the rest: the first bytes that were added to a file, and the first
+// changes of a folder's names, in their order.
 //
-// The calls return what the C library's of that name do, and set errno; libc.cc sends them here. They are what berth
-// uses: there are no links, no modes and no owners.
+// libc.cc calls these functions, which return what the C library's functions return, and set errno. They support what
+// berth uses: there are no links, no modes and no owners.
 #pragma once
 
 #include <cstddef>
@@ -19,27 +19,28 @@
 
 namespace berth::sim {
 
-// All paths below it are simulated, and no other.
+// All paths below this folder are simulated, and no others.
 inline constexpr std::string_view kFiles = "/sim/";
 
 [[nodiscard]] bool IsSimulated(int descriptor);
 [[nodiscard]] bool IsSimulated(const char* path);
 
-// `at` is a simulated folder, or anything if the path is absolute; as of all that are given one.
+// `at` is a simulated folder, here and below. If the path is absolute, `at` is ignored.
 [[nodiscard]] int OpenFile(int at, const char* path, int flags);
 int CloseFile(int descriptor);
 [[nodiscard]] ssize_t ReadFile(int descriptor, void* buffer, std::size_t bytes);
 [[nodiscard]] ssize_t WriteFile(int descriptor, const void* bytes, std::size_t count);
 [[nodiscard]] int TruncateFile(int descriptor, off_t bytes);
-// Of a folder: its names.
+// Syncs a file's content, or a folder's names.
 [[nodiscard]] int SyncFile(int descriptor);
 [[nodiscard]] int StatFile(int descriptor, struct stat* facts);
 void SetFileTime(int descriptor, const timespec& modified);
-// As flock(2) with LOCK_NB.
+// Like flock(2) with LOCK_NB.
 [[nodiscard]] int TryLockFile(int descriptor, int operation);
-// Where those wait who want its lock (scheduler.h): they are woken when it may be had.
+// The address at which fibers wait for the file's lock (AwaitAt in scheduler.h). They are woken when the lock may be
+// free.
 [[nodiscard]] const void* LockOfFile(int descriptor);
-// As getdents64(2).
+// Like getdents64(2).
 [[nodiscard]] ssize_t ReadNames(int descriptor, void* buffer, std::size_t bytes);
 [[nodiscard]] bool IsFile(const char* path);
 [[nodiscard]] int MakeFolder(int at, const char* path);
@@ -48,21 +49,21 @@ void SetFileTime(int descriptor, const timespec& modified);
 
 // --- For the world --------------------------------------------------------------------------------------------------
 
-// With those above it; they are on the disk.
+// Makes a folder and the folders above it, and syncs them.
 void MakeFolders(const std::string& path);
-// Anew, and empty.
+// Makes an empty folder whose files are in memory only, as in a tmpfs. Removes what was there before.
 void MakeMemoryDisk(const std::string& path);
-// With all that is in it. Nothing happens if it is not there.
+// Removes the folder and everything in it. Does nothing if the folder does not exist.
 void RemoveTree(const std::string& path);
-// All files below a folder whose path holds that text.
+// Removes all files below the folder whose path contains the text.
 void RemoveFilesLike(const std::string& folder, std::string_view text);
-// In it and below.
+// The paths of all files in the folder and below it.
 [[nodiscard]] std::vector<std::string> FilesIn(const std::string& folder);
-// All of it is on the disk, as when a machine goes down in order.
+// Syncs everything in the folder, as when a machine goes down in order.
 void SyncTree(const std::string& folder);
-// What is planted (plants.h): from now on no sync does anything of processes whose name has this in it.
+// For plants (plants.h): from now on, a sync does nothing if the name of its process contains this text.
 void IgnoreSyncsOf(const std::string& process);
-// What is left of a folder after that. Requires: nobody has a file in it open.
+// Destroys what a power cut may destroy in the folder. Requires: no file in the folder is open.
 void CutPower(const std::string& folder);
 
 }  // namespace berth::sim
