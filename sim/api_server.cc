@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache, and who is answered from it.
+// Fills the cache, and decides which requests the cache answers.
 #include "sim/api_server.h"
 
 #include <algorithm>

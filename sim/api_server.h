@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ApiServer: one of several before one store. Its watch cache comes after the store, and may lag far behind.
+// ApiServer: one of several API servers in front of one store. Its watch cache may lag behind the store.
 //
-// As in the real one, writes and consistent reads are the store's; a read with a resourceVersion and every watch are
-// the cache's. A read that names a version waits for it, for three seconds. Answers have a Date, in seconds: the wall
-// clocks of API servers are right.
+// As in a real API server, the store answers writes and consistent reads, and the cache answers watches and reads with
+// a resourceVersion. If the cache has not seen this version yet, the read waits for up to three seconds. Answers have a
+// Date in seconds: the wall clocks of API servers are right.
 #pragma once
 
 #include <condition_variable>
@@ -23,26 +23,26 @@ namespace berth::sim {
 
 class ApiServer final : public k8sclient::Api {
  public:
-  // The store must outlive this, and be new. Spawns what fills the cache.
+  // The store must outlive this, and be new. Starts the thread that fills the cache.
   ApiServer(k8sclient::testing::ModelApi& store, const std::string& name);
 
-  // What the store told (ModelApi::OnStore); several servers share it.
+  // A change of the store (ModelApi::OnStore), which several servers share.
   struct Change {
     std::string collection;
     nlohmann::json before;
     nlohmann::json after;
   };
-  // To be called with each change of the store, in order.
+  // Called with each change of the store, in order.
   void Learn(std::shared_ptr<const Change> change);
-  // From now on the Date of its answers is wrong by this.
+  // From now on the Date of each answer is wrong by `error`.
   void ClockIsWrongBy(Nanos error) { clock_error_ = error; }
-  // The cache sees each change so late at most; it is often faster.
+  // The cache sees each change at most `most` later, and often sooner.
   void Lag(Nanos most) { lag_ = most; }
-  // All watches end; the new cache knows nothing of the past.
+  // All watches end, and the new cache knows nothing of the past.
   void Restart();
-  // No watch begins any more at a version that it has now or had before.
+  // From now on no watch may begin at a version that the cache has now or had before.
   void Compact() { cache_.Compact(); }
-  // As Restart, since the store was restored from a backup (ModelApi::OnRestore).
+  // Like Restart, after the store was restored from a backup (ModelApi::OnRestore).
   void Reload(const k8sclient::testing::ModelApi::Backup& now);
 
   Expected<k8sclient::Response> Call(const k8sclient::Request& request, const k8sclient::CallOptions& options) override;
@@ -54,13 +54,13 @@ class ApiServer final : public k8sclient::Api {
                                                      const k8sclient::CallOptions& options);
   [[nodiscard]] std::chrono::sys_seconds Date() const;
   void Fill();
-  // Requires: mutex_.
+  // Lets the cache see all changes of the store. Requires: the caller holds mutex_.
   void SeeAll();
-  // Or until it is too late.
+  // Waits until the cache has seen the version, at most three seconds.
   void AwaitVersion(std::uint64_t version);
 
   k8sclient::testing::ModelApi& store_;
-  // What the cache has seen. It counts versions as the store does, for it goes through the same changes.
+  // What the cache has seen. The cache counts versions as the store does, because it gets the same changes.
   k8sclient::testing::ModelApi cache_;
   Nanos lag_{0};
   Nanos clock_error_{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When one is restored, and what has to come back.
+// When a backup may be restored, and which entries must come back.
 #include "sim/backups.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// What may not have come or gone, by UID: who has to write a block again, or an entry of a Shared block, knows of it
-// only while it is there.
+// What must be the same in the backup and now, by the block's UID: which blocks exist or are being deleted, and the
+// entries of Shared blocks. A program that has to write these again knows them only while they exist.
 std::map<std::string, json> Fixed(const std::vector<json>& blocks) {
   std::map<std::string, json> fixed;
   for (const json& block : blocks) {
@@ -88,7 +88,7 @@ ipam::Attachment Backups::Unrecorded() const {
   for (const auto& machine : machines_) {
     for (const auto& [attachment, holding] : machine->kubelet.holders()) {
       // The controller puts an entry back without knowing the attachment.
-      constexpr std::size_t kDigits = 8;  // of the UID, in which every pod has others
+      constexpr std::size_t kDigits = 8;  // first digits of the UID, which differ for each pod
       const std::string put_back = fmt::format("{}-{}", reconciler::kNoNetwork, holding.pod.uid.substr(0, kDigits));
       const auto is_its = [&](const ipam::Attachment& one) { return one == attachment || one.starts_with(put_back); };
       const auto is_recorded = [&](const std::string& address) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backups: somebody backs the API server's data up, and restores it (docs/operations.md, "Backup and restore").
+// Backups: a person backs up the API server's data and restores the backup (docs/operations.md, "Backup and restore").
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ class Backups {
           const Machines& machines)
       : store_(store), cluster_(cluster), network_(network), story_(story), machines_(machines) {}
 
-  // Instead of the last.
+  // Takes a backup, which replaces the last one.
   void Take();
-  // There is one of which berth promises that all comes back: the agents that run know what has changed since.
+  // There is a backup from which berth promises to restore everything: the running agents know all changes since then.
   [[nodiscard]] bool MayRestore() const;
-  // Returns when all that is held is recorded again. Requires: MayRestore.
+  // Restores the backup. Returns when each held address has an entry again. Requires: MayRestore.
   void Restore();
   [[nodiscard]] bool was_restored() const { return was_restored_; }
 
  private:
   [[nodiscard]] std::size_t Starts() const;
-  // Of somebody who has an address that no block records; empty: there is none.
+  // An attachment that has an address without an entry; empty: there is none.
   [[nodiscard]] ipam::Attachment Unrecorded() const;
 
   k8sclient::testing::ModelApi& store_;
@@ -40,7 +40,7 @@ class Backups {
   Story& story_;
   const Machines& machines_;
   std::shared_ptr<const k8sclient::testing::ModelApi::Backup> backup_;
-  std::size_t starts_ = 0;  // of agents, when it was taken
+  std::size_t starts_ = 0;  // starts of agents when the backup was taken
   bool was_restored_ = false;
 };
 
