@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures, and where they come from.
+// The limits, and the reasons for them.
 #include "sim/bounds.h"
 
 #include <chrono>
@@ -16,26 +16,28 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Of one program that has nothing to do, a minute: looks at its pools and blocks, and nothing that grows with them.
+// Requests per minute of a program that has nothing to do. The program looks at its pools and blocks, but sends no
+// request whose number grows with them.
 constexpr std::uint64_t kQuietRequestsMax = 30;
-// A controller that elects renews the Lease each 2 s, or looks at it.
+// A controller that elects renews the Lease every 2 s, or reads it.
 constexpr std::uint64_t kQuietRenewalsMax = 31;
-// In a minute of any weather, and for each call: three times of what was seen in the worst.
+// Requests per minute whatever faults happen, and more for each call: three times what the worst history sent.
 constexpr std::uint64_t kStormRequests = 300;
 constexpr std::uint64_t kStormRequestsOfCall = 4;
-// When an API server ends a watch: watches that find no server for some seconds or too old a version, and one LIST.
+// For each watch that an API server ends: attempts to watch that find no server for some seconds or too old a version,
+// and one LIST.
 constexpr std::uint64_t kStormRequestsOfWatch = 5;
-// Of two controllers that both lead: where one of them cannot hear, each writes over what the other has written for as
-// long as that lasts. An election keeps them from it.
+// Requests per minute of two controllers that both lead. If one of them hears nothing, each overwrites what the other
+// wrote until that ends. An election prevents this.
 constexpr std::uint64_t kRivalsRequests = 3'000;
-// Some find what no watch tells of, or what other nodes have where a block is claimed; with one for each call there
+// Some LISTs find what no watch shows, or other nodes' blocks when a node claims a block. If each call sent one, there
 // would be two for each container.
 constexpr std::int64_t kSteadyListsMax = 8;
-// Marks of DELs are forgotten after eleven minutes, at the next DEL. Twice of what was seen to be left then.
+// Agents forget marks of DELs after eleven minutes, at the next DEL. The limits are twice what histories had left then.
 constexpr Nanos kUntilForgotten = 12min;
 constexpr std::size_t kFilesMax = 28;
 constexpr std::size_t kAgentBytesMax = std::size_t{600} << 10U;
-// Of each block that the agent knows besides: who requests addresses claims many.
+// For each block that the agent knows: pods that request addresses make an agent claim many blocks.
 constexpr std::size_t kBlockBytesMax = std::size_t{16} << 10U;
 
 }  // namespace
@@ -69,10 +71,10 @@ void Bounds::WatchForStorms() {
     std::this_thread::sleep_for(60s);
     const std::uint64_t of_controllers = controllers_.requests() - of_controllers_before;
     const std::uint64_t sent = network_.requests() - requests_before - (are_rivals ? of_controllers : 0);
-    // Another machine may have taken the place of one, and counts anew.
+    // If another machine has replaced a machine, its numbers begin at 0.
     if (machines() != machines_before) continue;
     const std::uint64_t called = calls() - calls_before;
-    // Each that lived at any time of it, and other ones than the newest too.
+    // Each program counts that lived at any time of the minute, also agents older than the newest.
     std::size_t all = programs() + starts() - started_before;
     for (const auto& machine : machines_) all += machine->node.living();
     const std::uint64_t ended = network_.ended_watches() - watches_before;
@@ -83,7 +85,7 @@ void Bounds::WatchForStorms() {
 }
 
 void Bounds::CheckQuiet(Nanos cooldown) {
-  // What settles first: watches come again, cooled entries are swept.
+  // Before the minute, watches begin again and cooled entries are removed.
   std::this_thread::sleep_for(30s + cooldown);
   const std::uint64_t before = network_.requests();
   std::this_thread::sleep_for(60s);
@@ -106,7 +108,7 @@ void Bounds::EndSteady(int containers) {
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     const Machine& machine = *machines_[i];
     const std::int64_t sent = ListsOf(machine) - lists_[i];
-    // Without an agent, and in Shared blocks, each call begins with one.
+    // Without an agent, and in Shared blocks, each call begins with a LIST.
     if (!machine.node.has_agents() || !machine.kubelet.has_own_blocks() || sent <= kSteadyListsMax) continue;
     story_.Break("no-list", fmt::format("{} sent {} LISTs for {} containers", machine.node.name(), sent, containers));
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds: how much may be asked of the API server, in whatever weather, and how much of what is over may be kept.
-// Minutes are virtual; a bound for a time can't be awaited by a condition.
+// Bounds: limits for requests to the API server, whatever faults happen, and for files and memory when nothing is held.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +18,32 @@ class Bounds {
   Bounds(Story& story, const Network& network, const Machines& machines, const Controllers& controllers)
       : story_(story), network_(network), machines_(machines), controllers_(controllers) {}
 
-  // Rule `storm`: of each minute, for ever.
+  // Checks the rule `storm` in each minute. Never returns.
   void WatchForStorms();
-  // Rule `quiet`: of a minute in which nobody calls.
+  // Checks the rule `quiet` in a minute without CNI calls.
   void CheckQuiet(Nanos cooldown);
-  // Rule `no-list`: of so many containers of each node that come and go while nothing goes wrong.
+  // Check the rule `no-list` between the two calls, while this number of containers starts and ends on each node
+  // without faults.
   void BeginSteady();
   void EndSteady(int containers);
-  // Rule `growth`. Requires: nothing is held. Takes twelve minutes: until all is forgotten that is kept for a while.
+  // Checks the rule `growth`. Requires: no address is held. Takes twelve minutes, until the programs have forgotten
+  // what they keep for a while.
   void CheckGrowth();
 
  private:
   [[nodiscard]] std::uint64_t calls() const;
   [[nodiscard]] std::size_t starts() const;
-  // Each machine and each controller counts.
+  // Number of machines and controllers.
   [[nodiscard]] std::size_t programs() const { return machines_.size() + controllers_.count(); }
 
   Story& story_;
   const Network& network_;
   const Machines& machines_;
   const Controllers& controllers_;
-  // Of one machine: LISTs that it sent, less those that an agent sends before it says that a pool is exhausted.
+  // Number of LISTs that the machine has sent, without those that its agent sends before it answers that a pool is
+  // exhausted.
   [[nodiscard]] static std::int64_t ListsOf(const Machine& machine);
-  std::vector<std::int64_t> lists_;  // of each machine, before
+  std::vector<std::int64_t> lists_;  // of each machine, at BeginSteady
 };
 
 }  // namespace berth::sim

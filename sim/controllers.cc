@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What berth-controller does from the moment that it leads or waits to lead, and what may happen to it.
+// Runs berth-controller from the moment when it leads or waits to lead, and causes its faults.
 #include "sim/controllers.h"
 
 #include <algorithm>
@@ -23,20 +23,20 @@ constexpr const char* kLeaseName = "berth-controller";
 constexpr const char* kAllLeases = "/apis/coordination.k8s.io/v1/leases";
 constexpr const char* kLeasesOfBerth = "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases";
 
-// A leader stops 10 s after its last renewal at the latest, and nobody else takes the Lease before 15 s. So no two of
-// them write at a time, but one that was frozen meanwhile: it goes on where it stood, and stops at its next renewal,
-// whose deadline is over. So long that may take.
+// A leader stops at most 10 s after its last renewal, and another controller takes the Lease after 15 s at the
+// earliest. So two controllers write at the same time only if one of them was frozen: it goes on where it stood, and
+// stops at its next renewal, whose deadline has passed. This takes at most kOverlapMax.
 constexpr Nanos kOverlapMax = 1s;
-// The Lease's 15 s count from the candidate's look that saw the last renewal: it looks each 2 to 2.4 s, and a request
-// and its answer take a second each at most, of which there are two.
+// The Lease's 15 s count from the moment when the candidate saw the last renewal. The candidate looks every 2 to 2.4 s,
+// and each of two requests and their answers may take 2 s.
 constexpr Nanos kSuccessionMax = 22s;
-// A leader that lost the Lease ends when its last requests have ended, and is started again a second later. Before that
+// A leader that lost the Lease ends when its last requests have ended, and is started again a second later. Until then
 // there may be no candidate.
 constexpr Nanos kStopMax = 12s;
-// A leader that ends gives the Lease back.
+// A leader that is told to end gives the Lease back.
 constexpr Nanos kHandOverMax = 7s;
 constexpr Nanos kLook = 100ms;
-// By then a leader has renewed the Lease, if nothing goes wrong.
+// If no fault happens, a leader renews the Lease within this time.
 constexpr Nanos kRenewed = 5s;
 
 }  // namespace
@@ -133,7 +133,7 @@ void Controllers::EndOne(Nanos clock_error) {
   if (one == nullptr || !has_elections_ || one->is_troubled) return;
   story_.Tell("tells " + one->process->name + " to end");
   std::erase(running_, one);
-  // It still runs, without anybody who starts it again.
+  // The controller still runs, but nothing starts it again.
   one->stop.request_stop();
   Start(clock_error);
 }
@@ -211,7 +211,7 @@ void Controllers::AwaitLeader(Nanos most, const std::string& why) {
 void Controllers::CheckSuccession() {
   if (!has_elections_ || running_.empty()) return;
   AwaitLeader(kStopMax + kSuccessionMax, "although nothing goes wrong");
-  // A leader whose last renewal was not answered cannot give the Lease back.
+  // A leader whose last renewal got no answer can't give the Lease back.
   std::this_thread::sleep_for(kRenewed);
   Controller* const leader = Leader();
   if (leader == nullptr) return;

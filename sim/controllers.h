@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controllers: berth-controller as processes. Either all of them lead at a time, since who leads does not matter for
-// safety, and in the calm one leads; or they elect a leader, as in a cluster.
+// Controllers: the simulated processes of berth-controller. Either all of them lead at the same time, because safety
+// must not depend on the election, and at the end only one leads; or they elect a leader, as in a cluster.
 #pragma once
 
 #include <memory>
@@ -21,33 +21,36 @@ class Controllers {
   // Both must outlive this.
   Controllers(Network& network, Story& story) : network_(network), story_(story) {}
 
-  // From now on they elect a leader, and one that ends by itself is started again. Before the first start.
+  // From now on the controllers elect a leader, and a controller that ends by itself is started again. Requires: none
+  // was started yet.
   void BeginElections();
   [[nodiscard]] bool has_elections() const { return has_elections_; }
-  // `clock_error`: what the wall clock of its machine shows more than the right one.
+  // Starts a controller. `clock_error`: how far its wall clock is ahead of the right time.
   void Start(Nanos clock_error);
-  // Kills any controller, as kill -9 does, and starts another one on another machine.
+  // Kills a random controller, as kill -9 does, and starts another one on another machine.
   void ReplaceOne(Nanos clock_error);
-  // Somebody sets the clock of any.
+  // Sets the wall clock of a random controller.
   void SetClock(Nanos error);
-  // If they do not elect: as the election sees to within seconds. Two that lead write over what the other reports, for
-  // as long as they have not seen the same for the same time.
+  // Without elections: kills all controllers but one, as an election would let only one lead. Two controllers that lead
+  // overwrite each other's reports while they have not seen the same state for the same time.
   void LeaveOne();
 
-  // With elections. Any of them: it is told to end, and another one starts; its threads stop for so long, and go on; it
-  // reaches no API server, or hears of none, for so long.
+  // With elections, these functions choose a random controller. EndOne: the controller is told to end (SIGTERM), and
+  // another one starts. FreezeOne: its threads stop for `time`. CutOff: for `time` it reaches no API server or gets no
+  // answers.
   void EndOne(Nanos clock_error);
   void FreezeOne(Nanos time);
   void CutOff(Link::State state, Nanos time);
-  // None is frozen or cut off.
+  // No controller is frozen or cut off.
   [[nodiscard]] bool AreWell() const { return troubled_ == 0; }
-  // The API server stored an object; null: it is gone. Rule `one-leader`: who leads by the Lease writes, and nobody
-  // else.
+  // The API server stored an object; `after` is null if the object is gone. Watches the Lease for the rule
+  // `one-leader`: only the controller that holds the Lease writes.
   void Stored(const std::string& collection, const nlohmann::json& after);
-  // Rule `leads`: there is a leader, and when it is killed or ends, there is another. Requires: nothing goes wrong.
+  // Checks the rule `leads`: a controller leads, and another one leads after the leader was killed or told to end.
+  // Requires: no fault happens.
   void CheckSuccession();
 
-  // By all that were ever started.
+  // Requests of all controllers that were ever started.
   [[nodiscard]] std::uint64_t requests() const;
   [[nodiscard]] std::size_t count() const { return running_.size(); }
   // Number of controllers that were started so far.
@@ -59,7 +62,7 @@ class Controllers {
   [[nodiscard]] Controller* Any() const;
   void Kill(Controller& one);
   void CheckLeads(const Controller& one);
-  // Starts again what has ended.
+  // Starts the controllers again that have ended by themselves.
   void Supervise();
   [[nodiscard]] Controller* Leader() const;
   // Returns when a leader renews the Lease. Breaks rule `leads` if that takes longer than `most`.
@@ -71,9 +74,9 @@ class Controllers {
   std::vector<Controller*> running_;
   bool has_elections_ = false;
   int troubled_ = 0;
-  std::string holder_;   // by the Lease
-  Nanos held_since_{0};  // by that holder
-  Nanos renewed_{0};     // the Lease was written last
+  std::string holder_;   // holder of the Lease
+  Nanos held_since_{0};  // when holder_ last changed
+  Nanos renewed_{0};     // when the Lease was last written
 };
 
 }  // namespace berth::sim
