@@ -23,7 +23,8 @@ namespace {
 
 constexpr Nanos kBackoffMin = 1s;
 constexpr Nanos kBackoffMax = 10s;
-// With the most that its watches lag it places a pod at most 2.9 s after what it saw was no longer so.
+// Longest time of a binding. Together with the longest lag of its watches (1.9 s), the scheduler places a pod by a
+// state that is at most 2.8 s old.
 constexpr std::uint64_t kBindingMs = 900;
 
 std::string PodAt(const std::string& name, const char* subresource) {
@@ -231,7 +232,7 @@ void KubeScheduler::Bind(const Waiting& waiting, const std::string& node) {
 }
 
 void KubeScheduler::Forget(const Waiting& waiting) {
-  // Otherwise the watch has told meanwhile that the pod is gone, or bound.
+  // If the pod is not assumed any more, the watch has shown meanwhile that it is gone or bound.
   if (assumed_.erase(waiting.pod.uid) == 0) return;
   Waiting again = waiting;
   again.is_unschedulable = true;

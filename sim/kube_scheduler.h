@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// KubeScheduler: Kubernetes' scheduler, as far as it counts what Nodes show.
+// KubeScheduler: Kubernetes' scheduler, which places pods by the Nodes' address counts.
 //
-// It decides on what its own watches of Nodes and pods have told it, which lag. A pod counts on its node from the
-// decision on (it is assumed); its binding comes later, and may fail. A pod that fits nowhere gets the condition
-// Unschedulable and waits until a Node shows more or a pod goes, and then for its backoff.
+// The scheduler decides by what its own watches of Nodes and pods have shown, which lag. From the decision on, a pod
+// counts on its node (the pod is assumed). The binding comes later and may fail. A pod that fits nowhere gets the
+// condition Unschedulable. It waits until an address count rises, a Node becomes Ready or a pod goes, and then for its
+// backoff.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,13 @@ class KubeScheduler {
       : store_(store), counted_(counted), story_(story) {}
 
   void Start();
-  // The API server stored an object; null: it was not there before, or is gone.
+  // The API server stored an object. `before` is null if the object is new, `after` is null if the object is gone.
   void Stored(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after);
-  // Its watches tell of each change so late at most; most come much sooner.
+  // The watches show each change at most `most` later; most changes come much sooner.
   void Lag(Nanos most) { lag_ = most; }
-  // Places no pod meanwhile.
+  // While paused, the scheduler places no pod.
   void Pause(bool is_paused);
-  // What is planted (plants.h): the watch of Nodes tells of each change exactly so late.
+  // For plants (plants.h): the watch of Nodes shows each change exactly `time` later.
   void LagOfNodes(Nanos time) { lag_of_nodes_ = time; }
 
  private:
@@ -48,17 +49,17 @@ class KubeScheduler {
     std::string uid;
     std::string name;
     std::string node;         // empty: not bound
-    std::string wanted_node;  // by its nodeSelector; empty: any
+    std::string wanted_node;  // the node of its nodeSelector; empty: any node
     std::int64_t units = 0;
-    bool is_over = false;  // ended, or gone
+    bool is_over = false;  // the pod has ended or is gone
   };
   // A pod that waits for a node.
   struct Waiting {
     SeenPod pod;
     int attempts = 0;
-    bool is_unschedulable = false;  // until something changes that could help
+    bool is_unschedulable = false;  // until a change that could help
     Nanos failed{0};
-    Nanos ready{0};  // not before
+    Nanos ready{0};  // time of the next attempt
   };
   template <typename Seen>
   struct Late {
@@ -68,18 +69,18 @@ class KubeScheduler {
   };
 
   void Run();
-  // Takes in what the watches have told by now.
+  // Takes over what the watches have shown by now.
   void Advance();
   void NodeSeen(const std::string& name, const std::optional<SeenNode>& node);
   void PodSeen(const SeenPod& pod);
-  // False: nobody waits whose time has come.
+  // Tries to place one pod. False: no pod's time for an attempt has come.
   bool ScheduleOne();
   void Place(const Waiting& waiting, const std::string& node);
   void Bind(const Waiting& waiting, const std::string& node);
-  // The binding failed.
+  // The binding failed: the pod waits again.
   void Forget(const Waiting& waiting);
   void CallUnschedulable(Waiting& waiting, const std::string& why);
-  // Something changed that could help.
+  // Something changed that could help waiting pods.
   void WakeAll();
   [[nodiscard]] Nanos NextTime() const;
   [[nodiscard]] std::int64_t LeftOn(const std::string& node, std::int64_t number) const;
@@ -96,7 +97,7 @@ class KubeScheduler {
   std::deque<Late<SeenPod>> late_pods_;
   std::map<std::string, SeenNode> nodes_;
   std::map<std::string, SeenPod> assigned_;  // by UID
-  std::map<std::string, SeenPod> assumed_;   // by UID; `node` is where
+  std::map<std::string, SeenPod> assumed_;   // by UID; `node` is the assumed node
   std::map<std::string, Waiting> waiting_;   // by UID: the oldest first
 };
 
