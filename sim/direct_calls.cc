@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of berth-direct, and what becomes of an answer that nobody reads.
+// Runs calls of berth-direct, and handles answers that nobody reads.
 #include "sim/direct_calls.h"
 
 #include <functional>
@@ -96,7 +96,8 @@ std::optional<CniAnswer> DirectCalls::Call(const std::string& body, std::chrono:
     std::this_thread::sleep_for(std::chrono::microseconds(100 + Below(400)) + (Now() - begin) / 32);
   }
   if (running->answer || running->process->is_dead) return running->answer;
-  // Some runtimes end a plugin that they do not wait for any more; for the others it prints, and nobody reads.
+  // Some runtimes kill a plugin for which they do not wait any more. Other runtimes let it print its answer, which
+  // nobody reads.
   running->is_abandoned = true;
   if (Below(2) == 0) {
     sim::Kill(*running->process);

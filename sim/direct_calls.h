@@ -16,33 +16,33 @@
 
 namespace berth::sim {
 
-// What a plugin prints.
+// What a CNI plugin prints.
 struct CniAnswer {
   bool ok = false;
   std::string body;
 };
 
-// Called, if they are set, when something has happened to a call.
+// Functions that are called, if they are set, at certain moments of a call.
 struct CallMoments {
   std::function<void()> arrives = {};      // an agent, berth-direct or a queue on disk has the call
-  std::function<void()> is_answered = {};  // an agent or berth-direct is through with the call; its caller may not know
+  std::function<void()> is_answered = {};  // an agent or berth-direct has finished the call; its caller may not know
 };
 
 class DirectCalls {
  public:
   struct Options {
     std::string node;
-    std::string folder;             // its run/ and state/ are there
-    std::uint64_t slow_one_in = 0;  // of its processes one in so many is stopped now and then; 0: none
+    std::string folder;                                  // has the folders run/ and state/
+    std::uint64_t slow_one_in = 0;                       // one process of so many is paused now and then; 0: none
     std::shared_ptr<const Nanos> clock_error = nullptr;  // of its machine (Process::clock_error)
   };
-  // api and story must outlive this. The machine's mode becomes direct.
+  // `api` and `story` must outlive this. Sets the machine's mode to direct.
   DirectCalls(Options options, k8sclient::Api& api, Story& story);
 
   // nullopt: the process was killed, or the caller lost patience.
   [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience,
                                               const CallMoments& moments = {});
-  // All that run.
+  // Kills all calls that run.
   void Kill();
   [[nodiscard]] bool IsIdle() const { return running_.empty(); }
 

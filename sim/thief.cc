@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the thief writes.
+// The thief's writes.
 #include "sim/thief.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kStolenFrom(crds::kBlocksPath);
 constexpr const char* kMark = " n=stolen ";
-// With more of them the controllers would free no address of anybody (docs/hardening.md).
+// With more held entries, the controllers would free no address of any pod (docs/hardening.md).
 constexpr std::size_t kHeldMax = 30;
 constexpr std::size_t kBlocksMax = 6;
 constexpr std::uint64_t kPauseMs = 3'000;
@@ -41,7 +41,8 @@ std::string Hex(std::size_t digits) {
   return text;
 }
 
-// A cooling entry whose time is over. A thief who shortens the rest of an address in a Shared block is a known limit.
+// A cooling entry whose time is over. The thief overwrites no other cooling entry in a Shared block: that would end the
+// cooling too early, which is a known limit.
 bool IsOver(const std::string& text) {
   const auto entry = ipam::ParseEntry(text);
   const auto* cooling = std::get_if<ipam::CoolingEntry>(&entry);
@@ -55,7 +56,7 @@ std::string OneOf(const std::array<const char*, kSize>& texts) {
   return texts.at(Below(kSize));
 }
 
-// Any offset of the block's CIDR.
+// A random offset of the block's CIDR.
 std::string AnyOffset(const json& block) {
   const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>());
   return std::to_string(Below(std::uint64_t{1} << (32 - cidr->length())));
@@ -123,7 +124,7 @@ void Thief::Claim() {
   if (pools.empty()) return;
   const auto pool = crds::ParsePool(pools[Below(pools.size())]);
   if (!pool || pool->family() != ipam::Family::kIPv4) return;
-  // Cut in another way than the pool says, or outside of its subnet, or of another affinity.
+  // An odd block has another size than the pool's blocks, is outside of the pool's subnet, or has another affinity.
   const bool is_odd = Below(3) == 0;
   const bool is_shared = (pool->affinity == ipam::Affinity::kShared) != (is_odd && Below(3) == 0);
   const int length = pool->BlockLength() + (is_odd ? static_cast<int>(Below(4)) : 0);
@@ -154,7 +155,7 @@ std::string Thief::AnyHolder() const {
   const std::string uid = Hex(8) + "-" + Hex(4) + "-4000-8000-" + Hex(12);
   if (holders.empty() || Below(3) == 0) return fmt::format("ns/{} {} {}-{}", Hex(6), uid, Hex(12), Hex(16));
   std::string holder = holders[Below(holders.size())];
-  // As the controller writes the entry of a pod again.
+  // The controller writes entries in this form when it puts them back.
   if (Below(4) == 0) {
     const auto words = ipam::ParseEntry(holder + " i=eth0 t=1");
     if (const auto* held = std::get_if<ipam::HeldEntry>(&words); held != nullptr && held->uid.size() >= 18) {
@@ -169,7 +170,8 @@ std::string Thief::AnyHolder() const {
 std::string Thief::OwnEntry() const {
   const std::string time = OneOf(std::array{"0", "1767225600000", "9223372036854775807", "99999999999999999999999"});
   std::string holder = AnyHolder();
-  // Nobody else's attachment: a CHECK of that container would fail, which is a known defect (docs/simulation.md).
+  // The entry gets a new attachment: with the attachment of another container, a CHECK of that container would fail,
+  // which is a known defect (docs/simulation.md).
   if (!holder.contains(" 000000000000-")) {
     holder = fmt::format("{} {}-{}", holder.substr(0, holder.rfind(' ')), Hex(12), Hex(16));
   }

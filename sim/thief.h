@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thief: somebody who has the token of a node's agent, and writes to the API server whatever the token may.
+// Thief: a person who has the token of a node's agent, and writes to the API server whatever the token allows.
 //
-// No pod runs on the node. docs/hardening.md says what such a thief may do; all else is refused, and no other node's
-// pod may suffer from it.
+// No pod runs on the stolen node. docs/hardening.md says what such a thief can do. The policy refuses everything else,
+// and no pod of another node may suffer.
 #pragma once
 
 #include <cstdint>
@@ -24,33 +24,33 @@ class Thief {
   // All must outlive this.
   Thief(k8sclient::testing::ModelApi& store, Network& network, Story& story);
 
-  // The node's name.
+  // The name of the stolen node.
   static constexpr const char* kNode = "stolen";
-  // Writes now and then, until End.
+  // Starts to write every 1.5 s on average, until End.
   void Start();
   void End();
-  // Whether the thief wrote that entry, by what it says, or all of the block is the stolen node's.
+  // Whether the thief may have written the entry: the entry says so, or the stolen node owns the block.
   [[nodiscard]] static bool IsIts(const nlohmann::json& block, const std::string& entry);
-  // The block without the thief's entries; null: nothing is left to look at.
+  // The block without the thief's entries; null: the stolen node owns the block.
   [[nodiscard]] static nlohmann::json WithoutIts(const nlohmann::json& block);
   [[nodiscard]] std::uint64_t requests() const { return link_.requests(); }
 
  private:
   void WriteOne();
-  // Creates a block, of a pool or nearly.
+  // Creates a block that matches a pool, or almost does.
   void Claim();
   // Changes a block that the thief may change.
   void Patch(const nlohmann::json& block);
-  // Tries what is to be refused.
+  // Tries a write that the policy must refuse.
   void Trespass(const nlohmann::json& block);
   [[nodiscard]] std::string OddEntry(bool is_shared) const;
-  // What a node may write into a Shared block: its own entry, of whatever pod.
+  // An entry that a node may write into a Shared block: it names the stolen node, and a random pod.
   [[nodiscard]] std::string OwnEntry() const;
-  // "<namespace>/<pod> <uid> <attachment>" of somebody else, or of nobody.
+  // "<namespace>/<pod> <uid> <attachment>" of another pod, or of a pod that does not exist.
   [[nodiscard]] std::string AnyHolder() const;
-  // How many entries of the thief's count as held.
+  // Number of held entries of the thief.
   [[nodiscard]] std::size_t CountHeld() const;
-  // The status; 0: no answer.
+  // Returns the status; 0: no answer.
   int Send(k8sclient::Method method, const std::string& path, const nlohmann::json& body);
 
   k8sclient::testing::ModelApi& store_;
