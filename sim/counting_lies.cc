@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lies that plants tell about what the counting of addresses goes by.
+// Lies of plants about objects from which the controller calculates address counts.
 #include "sim/counting_lies.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ Network::Lies ListsPodsFromCache() {
     const json body = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
     const json version = body.value("/metadata/resourceVersion"_json_pointer, json());
     if (!version.is_string()) return;
-    // Answers may come in another order than they were given in.
+    // Answers may arrive in another order than the API server sent them.
     if (!versions->empty() && std::stoull(versions->back().version) >= std::stoull(version.get<std::string>())) return;
     versions->push_back({.when = Now(), .version = version});
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lies that plants tell about what the counting of addresses goes by (plants.h).
+// Lies of plants (plants.h) about objects from which the controller calculates address counts.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace berth::sim {
 
-// Addresses that rest are shown as free, in answers and in the lines of watches.
+// Show cooling addresses as free, in answers and in lines of watches.
 void AnswersNoCooling(const k8sclient::Request& request, Network::Answer& answer);
 bool TellsNoCooling(std::string& line);
-// The pods of a node are listed as they were four seconds ago, as a cache may have them.
+// Lists the pods of a node as they were four seconds ago, as a cache may do.
 [[nodiscard]] Network::Lies ListsPodsFromCache();
-// A patch that takes numbers of a Node away leaves them.
+// Removes the nulls from a patch of a Node, so that the patch removes no address count.
 void DropsNulls(k8sclient::Request& request);
-// A deletion names no version, and arrives when an entry was written to the block, or after a minute.
+// Removes the version from a deletion, and holds the deletion back until an entry was written to the block, or for a
+// minute.
 void DeletesBlindlyOnceUsed(k8sclient::Request& request);
 
 }  // namespace berth::sim

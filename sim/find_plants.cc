@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tries, and the rows that they make.
+// Runs the tries, and prints a row for each plant.
 #include "sim/find_plants.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kSeedsApart = 1'000'000;
 
 struct Try {
-  std::optional<std::string> rule = {};  // nothing: it was missed
+  std::optional<std::string> rule = {};  // the rule that found the plant; nothing: none did
   std::uint64_t seed = 0;                // of the history that found it
   std::uint64_t histories = 0;
   double cpu_seconds = 0;

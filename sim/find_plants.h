@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Search for plants: how many histories it takes until a checker notices each defect that was made on purpose.
+// Searches for plants: counts the histories until a checker finds each planted defect.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 namespace berth::sim {
 
 struct PlantSearch {
-  // .plant set: that one alone. .draws_faults: a plant's own faults where it names some.
+  // If .plant is set, only this plant is searched. If .draws_faults is set, a plant that names faults gets these
+  // faults.
   Case like = {};
-  RunOptions run = {};      // of one try: the limits after which the plant counts as missed
-  std::uint64_t tries = 1;  // with first seeds far apart
+  RunOptions run = {};      // of one try: limits after which the plant counts as not found
+  std::uint64_t tries = 1;  // number of tries, whose first seeds are far apart
 };
 
-// Prints a row of the table in docs/simulation.md for each plant, with a seed whose history finds it, and last
-// "N passed, N failed". A plant passes that was found in nine of ten tries. Returns whether all did.
+// Prints a row of the table in docs/simulation.md for each plant, with a seed whose history finds it, and then "N
+// passed, N failed". A plant passes if at least nine of ten tries find it. Returns whether all plants pass.
 [[nodiscard]] bool FindPlants(const PlantSearch& search);
 
 }  // namespace berth::sim

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plants: defects on purpose, by which the simulator shows that it would find them.
+// Plants: defects that the simulator makes on purpose, to show that it would find them.
 //
-// The code under test has no switches. A plant takes away what a mechanism of berth's rests on (its file, its lock, the
-// answer that it waits for), so that the world is as if that mechanism were not there.
+// The code under test has no switches for this. A plant takes away what a mechanism of berth needs (its file, its lock,
+// the answer for which it waits), so that the mechanism has no effect.
 #pragma once
 
 #include <functional>
@@ -20,30 +20,30 @@ namespace berth::sim {
 
 struct Plant {
   std::string_view name;
-  std::string_view what;  // is defective then
-  // --plants looks for the plant with these faults; if there are none, each seed draws some.
+  std::string_view what;  // the defect, in words
+  // --plants searches for the plant with these faults; if there are none, each seed draws its faults.
   std::set<std::string> faults = {};
   std::function<void(const std::string& node_folder)> before_start = nullptr;
-  std::function<void(const std::string& node_folder)> before_call = nullptr;  // of an agent's
+  std::function<void(const std::string& node_folder)> before_call = nullptr;  // an agent or berth-direct gets a call
   Network::Lies lies = {};
-  std::function<void(nlohmann::json& call)> call = nullptr;  // changes what an agent is handed
-  bool gives_back_in_use = false;                            // the finalizer of a block goes though it is in use
-  bool gives_back_blindly = false;        // a block goes although something came into it since it was looked at
-  bool frees_without_allocation = false;  // an entry goes with its IPAllocation
-  bool admits_all = false;                // no policy is in force
-  bool elects = false;                    // two controllers that elect a leader
-  bool has_rivals = false;                // all controllers that may be, and two pools of one subnet
-  bool lists_without_end = false;         // each node with an agent
-  bool renews_when_cut_off = false;       // the Lease of a node whose kubelet hears nothing
-  bool ignores_syncs = false;             // of agents
-  bool counts = false;                    // there is a scheduler in every history
-  Nanos lag_of_scheduler{0};              // its watch of Nodes tells of each change so late
+  std::function<void(nlohmann::json& call)> call = nullptr;  // changes each call before berth gets it
+  bool gives_back_in_use = false;                            // the finalizer of a block in use is removed
+  bool gives_back_blindly = false;                           // a block is deleted without a look at its newest version
+  bool frees_without_allocation = false;                     // an entry is freed when its IPAllocation is deleted
+  bool admits_all = false;                                   // no policy is in force
+  bool elects = false;                                       // at least two controllers, which elect a leader
+  bool has_rivals = false;         // as many controllers as allowed, which do not elect, and two pools with one subnet
+  bool lists_without_end = false;  // on each machine, a thread lists blocks without end
+  bool renews_when_cut_off = false;  // a kubelet that is cut off renews its Lease
+  bool ignores_syncs = false;        // syncs of agents do nothing
+  bool counts = false;               // every history has a scheduler
+  Nanos lag_of_scheduler{0};         // its watch of Nodes shows each change this much later
 };
 
 [[nodiscard]] const std::vector<Plant>& AllPlants();
-// Of these (plants_of_networks.cc).
+// Plants of plants_of_networks.cc.
 [[nodiscard]] std::vector<Plant> PlantsOfNetworks();
-// Of these some, for AllPlants.
+// Further parts of AllPlants.
 [[nodiscard]] std::vector<Plant> PlantsOfLeadersAndThieves();
 [[nodiscard]] std::vector<Plant> PlantsOfEnds();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each plant, and the lies of which it is made.
+// The plants, and the lies that make them.
 #include "sim/pod_plants.h"
 
 #include <functional>
@@ -19,8 +19,8 @@ using nlohmann::json;
 
 bool IsController() { return CurrentProcess()->name.starts_with("controller"); }
 
-// Changes each object that the controllers, or the nodes, are told of, as text. Requires: `change` is quick where it
-// has nothing to do.
+// Changes the text of each answer and each watch line that controllers, or other programs, get. Requires: `change` is
+// quick if it changes nothing.
 Network::Lies ChangingText(bool to_controllers, std::function<void(std::string& text)> change) {
   const auto apply = [to_controllers, change = std::move(change)](std::string& text) {
     if (IsController() == to_controllers) change(text);
@@ -43,7 +43,7 @@ void HideSandboxCondition(std::string& text) {
   }
 }
 
-// What the controller freed is not said in its mark.
+// Removes the freed entry that the controller's cooling entry contains.
 void HideFreedEntry(std::string& text) {
   constexpr std::string_view kForget = " f=";
   for (std::size_t at = text.find("\"~ "); at != std::string::npos; at = text.find("\"~ ", at + 1)) {
@@ -55,7 +55,7 @@ void HideFreedEntry(std::string& text) {
   }
 }
 
-// A pod that no kubelet has started has an address.
+// Gives each pod that no kubelet has started an address.
 void GivePendingPodsAnAddress(std::string& text) {
   const std::string phase = R"("phase":"Pending")";
   const std::string more = R"(,"podIPs":[{"ip":"10.99.0.1"}])";
@@ -71,7 +71,7 @@ void ListNoPods(const k8sclient::Request& request, Network::Answer& answer) {
   list["items"] = json::array();
   answer->body = list.dump();
 }
-// Nothing but a pod has a grace period.
+// Only pods have a grace period.
 bool TellOfNoPods(const std::string& line) {
   return !IsController() || line.find("\"terminationGracePeriodSeconds\"") == std::string::npos;
 }

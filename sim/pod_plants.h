@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plants about pods that are gone and their addresses (plants.h).
+// Planted defects about pods that are gone, and about their addresses (plants.h).
 #pragma once
 
 #include <vector>
