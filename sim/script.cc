@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of a script, and words of a line.
+// Reads the lines of a script, and the words of a line.
 #include "sim/script.h"
 
 #include <algorithm>

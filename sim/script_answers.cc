@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares requests with what a script holds back, and lets them wait.
+// Finds the requests and watches that a script holds back, and lets them wait.
 #include "sim/script_answers.h"
 
 #include <algorithm>

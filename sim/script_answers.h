@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScriptAnswers: requests and watches that a script holds back, where a history leaves them to chance.
+// ScriptAnswers: the requests and watches that a script holds back. In histories from seeds, this is random.
 #pragma once
 
 #include <functional>
@@ -15,25 +15,25 @@ class ScriptAnswers {
  public:
   // A kind of request, and the program that sends it.
   struct Asked {
-    std::string verb = {};      // "PATCH"; of watches empty
+    std::string verb = {};      // "PATCH"; empty: a watch
     std::string resource = {};  // "ipblocks"
     std::string who = {};       // a machine, or "controller"
     friend auto operator<=>(const Asked&, const Asked&) = default;
   };
-  // `tell` is called with a sentence for each request when it is held back. This must outlive the network's processes.
+  // `tell` is called with a sentence when a request is held back. This object must outlive the network's processes.
   explicit ScriptAnswers(std::function<void(const std::string&)> tell) : tell_(std::move(tell)) {}
 
   // The functions that Network::Steer takes.
   [[nodiscard]] Network::Steering Steering();
 
-  // The next such request waits on its way to the API server until LetGo.
+  // Holds back the next such request on its way to the API server, until LetGo.
   void HoldNext(const Asked& asked) { to_hold_.push_back(asked); }
   void LetGo();
   // Number of requests that are held back now.
   [[nodiscard]] int held() const { return held_; }
-  // Holds such a watch back until LetWatchGo; then the watch shows all that came meanwhile.
+  // Holds such watches back until LetWatchGo. Then they show everything that came meanwhile.
   void HoldWatch(const Asked& asked) { held_watches_.insert(asked); }
-  // False: it is not held back.
+  // False: such a watch is not held back.
   bool LetWatchGo(const Asked& asked);
 
  private:

@@ -33,9 +33,9 @@ namespace {
 
 using Done = Expected<void>;
 
-// `wait until` waits for at most so long.
+// Longest time of `wait until`.
 constexpr Nanos kEventMax = std::chrono::minutes(5);
-// Rule `quiet` (bounds.h).
+// The limit of the rule `quiet` (bounds.h).
 constexpr std::uint64_t kQuietMax = 30;
 
 std::string PathOf(std::string_view collection) { return std::string(collection); }
@@ -50,7 +50,7 @@ Expected<std::uint32_t> ToCount(const std::string& word) {
   return count;
 }
 
-// The words that follow the name of the pod that called.
+// The answer to a call, as text that follows the pod's name.
 std::string AnswerOf(const Heard& heard) {
   if (!heard.is_answered) return " gets no answer";
   if (heard.error.empty()) return heard.verb == "ADD" ? " gets " + ToText(heard.addresses) : " is deleted";

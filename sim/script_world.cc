@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the world, tells the script what happens in it, and runs the commands.
+// Builds the simulated cluster, records what happens in it, and runs the commands.
 #include "sim/script_world.h"
 
 #include <algorithm>
@@ -154,7 +154,7 @@ Expected<std::string> RunScript(const std::string& name, std::string_view text, 
   auto script = ParseScript(text);
   if (!script) return named(script.error());
   BeginWithoutChance();
-  // Never destroyed: nobody cleans up after its processes.
+  // The world is never destroyed: nobody cleans up after its processes.
   auto* const world = new ScriptWorld(is_told);  // NOLINT(cppcoreguidelines-owning-memory)
   auto shown = world->Run(*std::move(script));
   return shown ? shown : named(shown.error());

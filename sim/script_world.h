@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScriptWorld: the simulated cluster in which a script (script.h) happens, and its commands.
+// ScriptWorld: the simulated cluster in which a script (script.h) runs, and the commands of scripts.
 //
-// Agents, berth-direct, controllers and the models around them are those of World (world.h). Nothing is left to chance:
-// a request arrives at once unless the script holds it back, and nobody does anything that the script does not say.
+// Agents, berth-direct, controllers and the models around them are the same as in World (world.h). Nothing is random: a
+// request arrives at once unless the script holds it back, and only the script causes events.
 #pragma once
 
 #include <map>
@@ -28,42 +28,42 @@
 
 namespace berth::sim {
 
-// Returns the script with what is seen under each command. If the history breaks a rule, that is what is seen last, as
-// "BROKEN rule: how". In this process, which can run one simulation only; nobody cleans up after its processes. `name`
-// is the file's, for errors. With `is_told` the history is printed as it happens (Story).
+// Runs the script in this process, which can run one simulation only. Returns the script with the output of each
+// command. If the history breaks a rule, the last output line is "BROKEN rule: how". Simulated processes are never
+// cleaned up. `name` is the file's name, for errors. `is_told`: the history is printed while it runs (Story).
 //
-// Errors: kInvalid, with "name:line: " before it: a line is no command (the message lists all), or a command names what
-// is not there.
+// Errors: kInvalid, and the message begins with "name:line: ". A line is no command (the message lists all commands),
+// or a command names something that does not exist.
 [[nodiscard]] Expected<std::string> RunScript(const std::string& name, std::string_view text, bool is_told);
 
-// The simulated world of one script, which RunScript builds.
+// The simulated world of one script. RunScript makes it.
 class ScriptWorld {
  public:
   explicit ScriptWorld(bool is_told);
 
-  // Outside of fibers; once.
+  // Runs the script. Called once, outside of fibers.
   [[nodiscard]] Expected<std::string> Run(Script script);
 
  private:
-  // Errors: kInvalid, for a person: what the command names is not there, or is none.
+  // Errors: kInvalid, with text for a person: the command names something that does not exist or is not valid.
   using Done = Expected<void>;
   struct Command {
     std::string_view form;
     Done (ScriptWorld::*run)(const Words& words);
   };
   [[nodiscard]] static std::span<const Command> AllCommands();
-  // Nullptr: the command is none.
+  // The command, and its words; nullptr: no form matches.
   [[nodiscard]] static const Command* Find(const std::string& command, Words& words);
 
   [[nodiscard]] static Done Check(const Script& script);
-  // Fills in what is seen. On a fiber; ends the history.
+  // Runs the commands and stores their output. Runs on a fiber, and ends the history.
   void Main(Script& script);
 
-  // A line to be seen under the command that runs.
+  // Adds an output line of the running command.
   void Tell(const std::string& line);
   void Stored(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after);
   [[nodiscard]] Expected<Machine*> FindMachine(const std::string& name) const;
-  // Returns when the call is answered, or when a request is held back.
+  // Sends a call. Returns when the call is answered, or when a request is held back.
   void Call(const std::string& verb, const std::string& pod, Machine& machine);
   Done AddMachine(const std::string& called, const std::string& node, bool is_direct);
 
@@ -102,11 +102,11 @@ class ScriptWorld {
   Machines machines_;
   std::vector<std::string> pools_;
   std::map<std::string, Pod> pods_;
-  std::map<std::string, Machine*> runs_on_;  // by pod
-  int calls_ = 0;                            // that run
-  std::vector<std::string> seen_;            // since the command began
-  ScriptStep* step_ = nullptr;               // whose command runs
-  std::string wrong_;                        // "line: what"; empty: nothing is
+  std::map<std::string, Machine*> runs_on_;  // machine of each pod
+  int calls_ = 0;                            // calls that run
+  std::vector<std::string> seen_;            // output since the command began
+  ScriptStep* step_ = nullptr;               // the step whose command runs
+  std::string wrong_;                        // "line: what is wrong"; empty: nothing
 };
 
 }  // namespace berth::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: a short history in a child process, and what it wrote down.
+// For tests only: runs a short history in a child process, and returns the text that it wrote.
 #pragma once
 
 #include <array>
@@ -17,13 +17,13 @@
 
 namespace berth::sim {
 
-// What a history wrote down, and how it ended.
+// The text that a history wrote, and how the history ended.
 struct Written {
   std::string text;
   Ended ended = Ended::kStuck;
 };
 
-// Runs `body` in a child process and returns what it returned: a process can run one simulation only.
+// Runs `body` in a child process, because a process can run one simulation only. Returns what `body` returned.
 inline std::string InChild(const std::function<std::string()>& body) {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);
@@ -31,7 +31,7 @@ inline std::string InChild(const std::function<std::string()>& body) {
   if (child == 0) {
     const std::string text = body();
     const bool is_told = write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    std::fflush(stdout);  // what did not hold
+    std::fflush(stdout);  // failures of expectations
     _exit(is_told && !::testing::Test::HasFailure() ? 0 : 1);
   }
   close(ends[1]);
