@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of all faults, and the faults of one history.
+// The names of all faults, and the faults that a seed has.
 #include <cstdint>
 #include <iterator>
 #include <random>

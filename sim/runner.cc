@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histories in children, and what they told by a pipe.
+// Runs histories in child processes, which write their outcomes to pipes.
 #include "sim/runner.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using nlohmann::json;
 
 namespace {
 
-// Of each attempt.
+// Longest time of an attempt to shrink.
 constexpr std::chrono::seconds kShrinkTime{10};
 
 json ToJson(const Outcome& outcome) {
@@ -88,7 +88,8 @@ Report Finish(const Child& child, int status) {
   return {.of = child.of, .outcome = {.broken = {{.rule = "crash", .how = how}}, .seconds = 0}};
 }
 
-// What every child would otherwise do for itself: the CRDs' schemas, and OpenSSL's tables.
+// Creates before the first fork what each child would otherwise create for itself: the CRDs' schemas, and OpenSSL's
+// tables.
 void WarmUp() {
   for (const std::string_view path : {crds::kPoolsPath, crds::kBlocksPath, crds::kAllocationsPath})
     static_cast<void>(k8sclient::testing::ModelSchema::Of(std::string(path)));
@@ -98,7 +99,7 @@ void WarmUp() {
 }  // namespace
 
 Outcome RunHere(const Case& one, bool is_told) {
-  // Never destroyed: that would take a tenth of the time, and the process ends.
+  // The world is never destroyed: that would take a tenth of the time, and the process ends anyway.
   auto* const world =  // NOLINT(cppcoreguidelines-owning-memory)
       new World(one.seed, one.extent, one.plant, is_told);
   return world->Run();
@@ -148,7 +149,7 @@ double ChildrensCpuSeconds() {
 }
 
 Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
-  // Less of anything is another history, so each attempt looks at some seeds.
+  // A smaller extent changes the history of a seed, so each attempt runs several seeds.
   const auto first_failing = [&](const Case& like) -> std::optional<Case> {
     std::optional<Case> found;
     RunMany(like,
@@ -161,7 +162,7 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
   };
   Case smallest = failing;
   smallest.draws_faults = false;
-  // True: it is smaller.
+  // Makes `smallest` smaller, if a smaller case fails as well. Returns whether it did.
   const auto attempt = [&](const std::function<void(Extent&)>& make_less) {
     Case less = smallest;
     make_less(less.extent);
@@ -176,7 +177,7 @@ Case Shrink(const Case& failing, const std::string& rule, unsigned jobs) {
       if (smallest.extent.*count <= few || attempt([&](Extent& extent) { extent.*count = few; })) break;
     }
   }
-  // Half of them at once, then a quarter, and so on: most have no part in it.
+  // Removes half of the faults at once, then a quarter, and so on: most faults do not matter.
   for (std::size_t part = smallest.extent.faults.size() / 2; part > 0; part /= 2) {
     const std::vector<std::string> faults(smallest.extent.faults.begin(), smallest.extent.faults.end());
     for (std::size_t begin = 0; begin < faults.size(); begin += part) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runner: histories in processes of their own, several at a time; and the smallest world in which one still fails.
+// Runner: runs several histories at a time, each in a child process, and searches for the smallest world in which a
+// history still fails.
 #pragma once
 
 #include <chrono>
@@ -17,37 +18,38 @@ struct Case {
   std::uint64_t seed = 0;
   Extent extent = {};
   const Plant* plant = nullptr;
-  bool draws_faults = false;  // RunMany takes Extent::DrawFaults of each seed, not what stands in `extent`
+  bool draws_faults = false;  // RunMany uses Extent::DrawFaults of each seed instead of extent.faults
 };
 
 struct Report {
   Case of;
-  Outcome outcome;  // a history that crashed has a broken rule "crash"
+  Outcome outcome;  // if the history crashed, it broke the rule "crash"
 };
 
 struct RunOptions {
   std::uint64_t first = 1;
   std::uint64_t runs = 1;
   unsigned jobs = 1;
-  std::chrono::seconds time = std::chrono::hours(24);  // none begins after that
+  std::chrono::seconds time = std::chrono::hours(24);  // no history begins after this time
   bool stops_at_failure = false;
 };
 
-// In this process: for --trace, and for the child that Runner makes.
+// Runs the history in this process: for --trace, and in the child processes.
 [[nodiscard]] Outcome RunHere(const Case& one, bool is_told);
 
-// Each in a child. Called with each report as it comes, which is not in the order of the seeds if jobs > 1.
+// Runs each history in a child process, and calls `report` when a history ends. With jobs > 1, reports do not come in
+// the order of the seeds.
 void RunMany(const Case& like, const RunOptions& options, const std::function<void(const Report&)>& report);
 [[nodiscard]] Report RunApart(const Case& one);
 
-// CPU seconds of all histories that have ended in children.
+// CPU seconds of all child processes that have ended.
 [[nodiscard]] double ChildrensCpuSeconds();
 
-// A case of less extent in which the same rule is broken: fewer kinds of fault, nodes, agents, callers, containers.
-// Takes some minutes.
+// Returns a smaller case that breaks the same rule: fewer faults, nodes, agents, callers, containers. Takes some
+// minutes.
 [[nodiscard]] Case Shrink(const Case& failing, const std::string& rule, unsigned jobs);
 
-// What to type to see it again.
+// The command that runs the case again.
 [[nodiscard]] std::string CommandOf(const Case& one);
 
 }  // namespace berth::sim

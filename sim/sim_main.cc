@@ -23,7 +23,7 @@ namespace {
 
 using namespace berth::sim;
 
-// By then it is told that a plant is not found.
+// After this time, a plant counts as not found.
 constexpr std::uint64_t kPlantSeconds = 600;
 
 struct Options {
@@ -90,7 +90,7 @@ void Describe(CLI::App& app, Options& options) {
   app.add_flag("--shrink", options.shrinks, "stop at the first failure, and look for a smaller world with it");
 }
 
-// False: something is wrong with it, and was said.
+// False: an option is wrong, and the error was printed.
 bool Complete(Options& options, bool has_runs) {
   if (options.looks_for_plants && !has_runs && options.seconds == 0) options.seconds = kPlantSeconds;
   if (options.seconds > 0) {
@@ -145,7 +145,7 @@ int Tell(const Options& options) {
               outcome.switches,
               outcome.seconds);
   std::fflush(stdout);
-  // Without destructors: what killed processes left is no one's.
+  // The program ends without destructors, because killed processes left objects that nobody owns.
   _exit(outcome.broken.empty() ? 0 : 1);
 }
 
@@ -220,7 +220,7 @@ int main(int argc, const char* const* argv) {
   Describe(app, options);
   CLI11_PARSE(app, argc, argv);
   if (!Complete(options, app.count("--runs") > 0)) return 2;
-  // Without a lock: whether logs are shown makes no other history.
+  // The logger has no lock, so the history is the same whether logs are shown or not.
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stdout_sink_st>()));
   spdlog::set_pattern("                          [%l] %v");
   spdlog::set_level(spdlog::level::off);

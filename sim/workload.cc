@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pods with requests.
+// Creates pods that request addresses.
 #include "sim/workload.h"
 
 #include <chrono>

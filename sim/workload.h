@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workload: people and controllers that make pods with requests and leave it to the scheduler where they run.
+// Workload: people and controllers that create pods which request addresses. The scheduler decides where they run.
 #pragma once
 
 #include <string>
@@ -15,17 +15,17 @@ class Workload {
   // Must outlive this.
   explicit Workload(Cluster& cluster) : cluster_(cluster) {}
 
-  // One thread: so many pods, one after another. Of those that no node takes in time some are deleted, and some wait
-  // on. Some run only on one of these nodes.
+  // One thread: creates `pods` pods, one after another. If the scheduler places a pod too late, the thread deletes the
+  // pod or lets it wait. Some pods may run only on one of `nodes`.
   void Churn(const std::string& name, int pods, const std::vector<std::string>& nodes);
-  // So many pods at once that request one address each.
+  // Creates `pods` pods at once, which request one address each.
   void Burst(const std::string& name, int pods);
-  // Deletes those that wait on.
+  // Deletes the pods that still wait.
   void EndWaiting();
 
  private:
   Cluster& cluster_;
-  std::vector<Pod> waiting_;  // were left Pending
+  std::vector<Pod> waiting_;  // pods that were left Pending
 };
 
 }  // namespace berth::sim
