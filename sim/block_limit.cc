@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node that knows of all its blocks creates no more blocks of a pool than the pool's `maxBlocksPerNode`.
+// Rule `block-limit`: a node that knows all its blocks creates no more blocks of a pool than the pool's
+// `maxBlocksPerNode`.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -24,7 +25,7 @@ class BlockLimit final : public Checker {
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
     const nlohmann::json& block = after.is_null() ? before : after;
     const std::string uid = block["metadata"]["uid"];
-    // No address is given of a block that is being deleted.
+    // No pod gets an address of a block that is being deleted.
     if (after.is_null() || after["metadata"].contains("deletionTimestamp")) {
       blocks_.erase(uid);
       return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CHECK says of an attachment is so.
+// Rule `check`: CHECK does not fail for a container that has its addresses, and does not succeed after the DEL was
+// answered.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +12,8 @@ namespace {
 
 constexpr Nanos kStillOut = Nanos::max();
 
-// Other errors say that nothing is known now: the API server is away, time was over.
+// Whether the error says that the container has no address. Other errors leave this open, for example if the API server
+// can't be reached.
 bool SaysThatItHasNot(const std::string& error) {
   const auto object = nlohmann::json::parse(error);
   if (object["code"] == CniCode(ErrorCode::kNothingHeld)) return true;
@@ -58,9 +60,9 @@ class CheckHolds final : public Checker {
   }
 
   Story& story_;
-  std::set<ipam::Attachment> told_;                               // and did not begin to leave
-  std::map<ipam::Attachment, Nanos> given_back_;                  // when the first DEL was answered
-  std::map<ipam::Attachment, std::map<std::string, Nanos>> out_;  // of a block, until then, by address
+  std::set<ipam::Attachment> told_;               // attachments whose ADD succeeded and whose DEL was not sent
+  std::map<ipam::Attachment, Nanos> given_back_;  // when the first DEL was answered
+  std::map<ipam::Attachment, std::map<std::string, Nanos>> out_;  // removed entries, and when they were written again
 };
 
 }  // namespace

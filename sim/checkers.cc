@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of all rules.
+// The list of all checkers.
 #include "sim/checkers.h"
 
 namespace berth::sim {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever the clocks of machines show: an address that was given back rests as long as its pool says, and no entry is
-// dated ahead. Time is that of a right clock, as API servers have it.
+// Rule `clock`: whatever the clocks of machines show, a freed address cools for the pool's cooldown, and no entry names
+// a time in the future. The checker uses the right time, which API servers have.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -19,9 +19,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Each of two programs knows the API server's time to a second and the time of its fastest request.
+// Each of two programs knows the API server's time with an error of a second plus the duration of its fastest request.
 constexpr Nanos kTolerance = 4s;
-// The network may execute a write so long after the program decided on it (network.cc), or the program tries so long.
+// Longest time from a program's decision to its write: the network may delay the write (network.cc), and the program
+// may send it again.
 constexpr Nanos kUnderWay = 25s;
 
 double Seconds(Nanos time) { return std::chrono::duration<double>(time).count(); }
@@ -32,7 +33,7 @@ class ClocksKept final : public Checker {
 
   void Leaving(const ipam::Attachment& attachment) override { left_.try_emplace(attachment, Calendar()); }
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
-    // The block is gone, and a block that comes later has another uid.
+    // If the block is gone, there is nothing to check: a later block has another UID.
     if (after.is_null()) return;
     const std::string uid = after["metadata"]["uid"];
     const nlohmann::json none = nlohmann::json::object();
@@ -49,11 +50,11 @@ class ClocksKept final : public Checker {
   }
 
  private:
-  using Place = std::pair<std::string, std::string>;  // a block's uid, and the offset
+  using Place = std::pair<std::string, std::string>;  // a block's UID, and the offset
   struct Rest {
-    Nanos until{0};  // at the earliest
+    Nanos until{0};  // the earliest end of the cooling
     ipam::Attachment after;
-    Nanos cooldown{0};  // from its DEL on, if that is sooner
+    Nanos cooldown{0};  // from the DEL on, if that ends sooner
   };
 
   // The DEL may have come after the controller freed the address.
@@ -71,8 +72,8 @@ class ClocksKept final : public Checker {
       story_.Break("clock", "an entry is dated ahead: " + is);
     }
     if (const auto rest = rests_.find(place); rest != rests_.end() && cooling == nullptr) {
-      // The agent writes the entry again of a container that is still there, or the controller that of a pod that says
-      // that it has the address.
+      // The agent writes the entry of a container again that still exists, or the controller puts the entry of a pod
+      // back whose status has the address.
       const bool is_its = held != nullptr && (held->attachment == rest->second.after ||
                                               held->attachment.starts_with(reconciler::kNoNetwork));
       const Nanos until = UntilOf(rest->second);
@@ -102,7 +103,7 @@ class ClocksKept final : public Checker {
                                was,
                                is));
     }
-    // A person frees an address at once (World::FreeByHand).
+    // An address that a person frees does not cool (World::FreeByHand).
     if (is.starts_with("~ t=1767225600000 ")) return;
     // If a DEL was sent, the agent may free the address by it, even if the controller freed the entry before.
     const auto left = left_.find(held->attachment);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ADD that succeeds gives one address of each family of the pools that its network names.
+// Rule `each-family`: an ADD that succeeds returns one address of each family of the pools that its network names.
 #include <algorithm>
 
 #include "sim/checkers.h"

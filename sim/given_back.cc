@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block that a controller deletes is empty at that moment.
+// Rule `given-back`: when a controller deletes a block, the block has no held entry and no address on standby.
 #include <algorithm>
 #include <string_view>
 #include <variant>
@@ -14,7 +14,7 @@ class GivenBack final : public Checker {
   explicit GivenBack(Story& story) : story_(story) {}
 
   void Stored(const nlohmann::json& before, const nlohmann::json& after) override {
-    // What people and other actors do reaches the store without the network.
+    // Only programs use the network. People and the other actors change the store directly.
     constexpr std::string_view kNetwork = "network";
     if (before.is_null() || before["metadata"].contains("deletionTimestamp") || CurrentProcess()->name != kNetwork)
       return;

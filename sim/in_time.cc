@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call is answered within its time, whatever the API server does.
+// Rule `in-time`: the answer of each call comes within the call's time limit, whatever the API server does.
 #include "sim/checkers.h"
 
 namespace berth::sim {

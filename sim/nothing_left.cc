@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// At rest the record is what callers were told, no more and no less.
+// Rules `lost` and `left`: at rest, the held entries are exactly those of the addresses that ADDs returned.
 #include <algorithm>
 
 #include "reconciler/suspects.h"
@@ -18,7 +18,8 @@ class NothingLeft final : public Checker {
     std::map<ipam::Attachment, Addresses> recorded;
     for (const nlohmann::json& block : blocks) {
       for (const auto& [attachment, address] : told_.Recorded(block)) {
-        // Put back while the pod's kubelet could not say that it has another by now: it goes with the pod (dead-freed).
+        // The controller put this entry back before the kubelet could report that the pod has another address by now.
+        // The entry stays until the pod is gone (rule `dead-freed`).
         if (attachment.starts_with(reconciler::kNoNetwork)) continue;
         Addresses& others = recorded[attachment];
         const auto is_like = [&](const std::string& other) { return IsIpv6(other) == IsIpv6(address); };

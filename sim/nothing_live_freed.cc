@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No address of a live container is freed.
+// Rule `live-freed`: no address of a live container is freed.
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 namespace berth::sim {
 namespace {
 
-// The entry of that address; empty: the block has none, or is not there.
+// The entry of the address; empty: the block has none, or does not exist.
 std::string EntryAt(const nlohmann::json& block, const ipam::Prefix& cidr, const std::string& address) {
   if (block.is_null()) return {};
   const nlohmann::json allocations = block.value("allocations", nlohmann::json::object());
@@ -22,7 +22,8 @@ std::string EntryAt(const nlohmann::json& block, const ipam::Prefix& cidr, const
   return {};
 }
 
-// The controller has freed it, and has left it to the node's agent to write it again.
+// The controller has freed the attachment's entry, and the cooling entry contains it, so that the node's agent can
+// write it again.
 bool IsMarkFor(const std::string& entry, const ipam::Attachment& attachment) {
   const auto freed = ipam::FreedUnder(entry);
   return freed && freed->entry.attachment == attachment;
@@ -54,7 +55,7 @@ class NothingLiveFreed final : public Checker {
   }
 
  private:
-  // What a container that hangs has stays its own, or is left to its agent, and the block stays.
+  // The entries of a container that hangs stay, or cooling entries contain them, and the block stays.
   void CheckHanging(const nlohmann::json& before, const nlohmann::json& after) {
     if (hanging_.empty()) return;
     const auto cidr = ipam::Prefix::Parse(before["spec"]["cidr"].get<std::string>());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No address has two holders.
+// Rule `one-holder`: no address has two holders.
 #include "sim/checkers.h"
 
 namespace berth::sim {

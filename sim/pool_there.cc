@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No ADD gives an address of a block that was created after its pool was gone: another pool may have the range by then,
-// cut into other blocks.
+// Rule `pool-gone`: no ADD returns an address of a block that was created after its pool was gone. Another pool may
+// have the range by then, with blocks of another size.
 #include <algorithm>
 
 #include "sim/checkers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ADD for requested addresses gives these addresses, or fails.
+// Rule `requested`: an ADD that requests addresses returns these addresses, or fails.
 #include <algorithm>
 
 #include "sim/checkers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No ADD gives an address of a pool whose selectors do not admit the node or the pod's namespace.
+// Rule `selected`: no ADD returns an address of a pool whose selectors do not admit the node or the pod's namespace.
 #include "ipam/prefix.h"
 #include "sim/checkers.h"
 

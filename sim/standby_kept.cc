@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node's agent has on standby, nobody else gives away: the agent may have handed it out already.
+// Rule `standby`: only programs of the node use addresses that the node's agent has on standby, because the agent may
+// have given them to pods already.
 #include <algorithm>
 #include <string>
 
@@ -14,7 +15,7 @@ class StandbyKept final : public Checker {
 
   void StoredBy(const std::string& sender, const nlohmann::json& before, const nlohmann::json& after) override {
     if (before.is_null() || after.is_null() || !before.contains("standby")) return;
-    // People do as they like. What a node's machines do to one another, other rules judge.
+    // People may do anything. Other rules check what two machines of one node do to each other.
     if (sender.empty() || sender == "node " + before["spec"].value("node", "")) return;
     const nlohmann::json left = after.value("standby", nlohmann::json::array());
     for (const nlohmann::json& offset : before["standby"]) {

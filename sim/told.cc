@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses in results of ADDs and in blocks, and who has them.
+// Reads addresses from results of ADDs and from blocks.
 #include <algorithm>
 #include <charconv>
 

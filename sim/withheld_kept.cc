@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is reserved in a block nobody takes; and once an address was withheld for a while, nobody is told it.
+// Rule `withheld`: no container takes a reserved address, and no new container gets an address that was withheld for a
+// while.
 #include <string>
 #include <variant>
 
@@ -19,8 +20,8 @@ class WithheldKept final : public Checker {
       const auto was = ipam::ParseEntry(entry.get_ref<const std::string&>());
       const auto now = after["allocations"].find(offset);
       if (!std::holds_alternative<ipam::ReservedEntry>(was) || now == after["allocations"].end()) continue;
-      // What somebody was told before is written again, whatever stands there, and the controller writes the entry of a
-      // pod that says that it has the address.
+      // An agent writes the entry of a container again that had the address before, and the controller puts the entry
+      // of a pod back whose status has the address.
       const ipam::Attachment attachment(ipam::AttachmentOf(now->get_ref<const std::string&>()));
       const bool is_put_back = attachment.starts_with(reconciler::kNoNetwork);
       if (attachment.empty() || is_put_back || told_.contains(attachment)) continue;
