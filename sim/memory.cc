@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// new and delete, which count what each simulated process has (Process::bytes), with a list of free pieces for each
-// size. The C library's take a seventh of all time, for what is freed at the latest when its history ends.
+// new and delete, which count the memory of each simulated process (Process::bytes). They keep a list of free pieces
+// for each size: the C library's malloc and free would take a seventh of a history's time.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,10 +13,10 @@
 namespace berth::sim {
 namespace {
 
-// Before each piece. Its size is that of what it is a part of.
+// Stands before each piece. `bytes` includes the head.
 struct alignas(std::max_align_t) Head {
   std::size_t bytes;
-  std::size_t* owner;  // what its process has
+  std::size_t* owner;  // byte count of the process that allocated the piece
 };
 
 struct FreePiece {
@@ -24,16 +24,16 @@ struct FreePiece {
 };
 
 constexpr std::size_t kStep = alignof(std::max_align_t);
-constexpr std::size_t kStepsMax = 64;  // larger ones are powers of two
+constexpr std::size_t kStepsMax = 64;  // sizes of larger pieces are powers of two
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20U;
 
 constinit std::array<FreePiece*, kStepsMax + 64> free_pieces{};
 constinit char* chunk = nullptr;
 constinit std::size_t chunk_left = 0;
-constinit std::size_t outside = 0;  // of nobody's
+constinit std::size_t outside = 0;  // bytes that belong to no simulated process
 
 struct Room {
-  std::size_t bytes;  // with its head
+  std::size_t bytes;  // including the head
   std::size_t list;
 };
 

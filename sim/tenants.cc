@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tenants write into network configurations: JSON that is valid and odd. Names that are huge or nobody's,
-// addresses of others, values of other types, and deep trees.
+// The odd network configurations of tenants: valid JSON with huge or unknown names, addresses of other pods, values of
+// wrong types, and deep trees.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kHuge = std::size_t{200} << 10U;
 constexpr int kDeep = 200;  // an agent reads 256 levels
 
-// Of one of the pools, so mostly somebody's.
+// A random IPv4 address of the pools, which another pod often has.
 std::string AnyAddress() {
   return Below(3) == 0 ? fmt::format("10.66.0.{}", Below(32)) : fmt::format("10.56.{}.{}", Below(2), Below(256));
 }
@@ -60,7 +60,7 @@ json Deep() {
   return tree;
 }
 
-// A part that an ADD's network configuration is to have, as a merge patch.
+// A merge patch that makes an ADD's network configuration odd.
 json OddConfiguration() {
   constexpr std::size_t kPoolsMax = 64;
   switch (Below(14)) {
@@ -95,7 +95,7 @@ json OddConfiguration() {
   }
 }
 
-// What CNI_ARGS hold besides; often nothing.
+// Odd text that is added to CNI_ARGS; often empty.
 std::string OddArguments() {
   switch (Below(6)) {
     case 0:
