@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is answered from the store, what from a cache that lags, and what is refused.
+// Which requests the store answers, which a lagging cache answers, and which are refused.
 #include "sim/api_server.h"
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-// An API server before a store of nodes, which sees changes up to a second late.
+// An API server in front of a store of Nodes. Its cache lags by up to a second.
 struct OneServer {
   OneServer() {
     store.OnStore([this](const std::string& collection, const json& before, const json& after) {
@@ -29,7 +29,7 @@ struct OneServer {
     std::this_thread::sleep_for(2s);
   }
   void Put(const std::string& name) { store.Put("/api/v1/nodes", {{"metadata", {{"name", name}}}}); }
-  // The names, or the status of a refusal.
+  // The version and the names in the list, or the error.
   [[nodiscard]] std::string List(const k8sclient::ListOptions& list) {
     const auto objects = k8sclient::List(server, "/api/v1/nodes", list, {});
     if (!objects) return std::string(berth::ToString(objects.error().code));
@@ -37,7 +37,7 @@ struct OneServer {
     for (const json& object : objects->items) names += " " + object["metadata"]["name"].get<std::string>();
     return names;
   }
-  // What a watch from that version tells first: a name, or the code of an error.
+  // The first line of a watch from the version: a name, or the code of an error.
   [[nodiscard]] std::string Watch(const std::string& version) {
     std::string told;
     static_cast<void>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of an API server (e2e/contract) on the simulated one, whose cache comes late.
+// Runs the contract of an API server (e2e/contract) on the simulated API server, whose cache lags.
 #include "e2e/contract/contract.h"
 
 #include <memory>

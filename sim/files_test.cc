@@ -22,7 +22,7 @@ namespace {
 using node::FileSync;
 using node::Folder;
 
-// In a history, with an empty folder.
+// Runs `body` in a history with an empty folder. Returns the text.
 std::string InFolder(std::uint64_t seed, const std::function<void(const Folder& folder, std::string& text)>& body) {
   return TellOf(seed,
                 [&body](std::string& text) {
@@ -100,7 +100,7 @@ TEST(Files, AreSharedByThoseWhoWantNoMore) {
   });
 }
 
-// What a power cut leaves, by many seeds.
+// The contents of a file that power cuts leave, with many seeds.
 std::set<std::string> Left(const std::function<void(const Folder& folder)>& body, const std::string& name) {
   std::set<std::string> left;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {

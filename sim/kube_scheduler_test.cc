@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-// A cluster without controllers: the test writes the numbers.
+// A cluster without controllers: the test writes the address counts.
 struct Scheduling {
   Scheduling() {
     store.OnStore([this](const std::string& collection, const json& before, const json& after) {
@@ -63,7 +63,8 @@ struct Scheduling {
   KubeScheduler scheduler{store, counted, story};
 };
 
-// Bodies run on a fiber, whose stack is small; what they make is never destroyed, as the fibers of it live on.
+// Bodies run on a fiber, whose stack is small, so objects are on the heap. They are never destroyed, because their
+// fibers live on.
 Scheduling& Make() { return *new Scheduling; }  // NOLINT(cppcoreguidelines-owning-memory)
 
 TEST(KubeScheduler, PlacesAsManyPodsAsTheNumberHasRoomForAndSaysWhyOthersWait) {
@@ -121,7 +122,8 @@ TEST(KubeScheduler, PlacesAPodOnTheNodeOfItsSelectorAlone) {
             "affinity/selector.");
 }
 
-// One pod, admitted, and then that number and a restart of the kubelet. A rule that is broken ends the history at once.
+// A kubelet admits a pod, the Node shows the address count `number`, and the kubelet restarts. If a rule is broken, the
+// history ends at once.
 std::string AfterRestart(const json& number) {
   const auto body = [&number](std::string& text) {
     Scheduling& s = Make();

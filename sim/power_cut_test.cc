@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the programs of a node say survives the machine, after power cuts of many seeds.
+// Data that the programs of a node must not lose, after power cuts with many seeds.
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,7 +31,7 @@ constexpr std::uint64_t kCutSeeds = 40;
 
 class PowerCutTest : public testing::Test {
  protected:
-  // Of how many seeds `is_kept` holds after the power was cut once `writes` had returned.
+  // Number of seeds with which `is_kept` holds if the power is cut after `writes` has returned.
   [[nodiscard]] std::uint64_t Kept(const std::function<void()>& writes, const std::function<bool()>& is_kept) const {
     std::uint64_t kept = 0;
     for (std::uint64_t seed = 1; seed <= kCutSeeds; ++seed) {
@@ -64,7 +64,7 @@ TEST_F(PowerCutTest, KeepsAJournalThatWasSyncedInFoldersThatTheAgentMade) {
 
 TEST_F(PowerCutTest, KeepsTheFolderOfAnAgentThatWasKilledWhileItMadeIt) {
   const auto writes = [this] {
-    // Killed before it could sync.
+    // The process was killed before it could sync the folder.
     EXPECT_EQ(MakeFolder(/*at=*/-1, (root_ + "/nodes").c_str()), 0);
     const auto nodes = State().Sub("nodes", node::FileSync::kYes);
     EXPECT_TRUE(nodes->Write("a", "1", node::FileSync::kYes).has_value());
@@ -126,7 +126,7 @@ std::string CallOf(const char* verb) {
       .dump();
 }
 
-// A webhook may refuse for hours what changes a block.
+// An admission webhook may refuse changes of a block for hours.
 TEST_F(PowerCutTest, KeepsADelThatTheApiServerRefuses) {
   std::uint64_t kept = 0;
   for (std::uint64_t seed = 1; seed <= kCutSeeds; ++seed) {

@@ -23,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Three threads that each write their letter when it is their turn to have the lock.
+// Three threads each write their letter while they hold the lock.
 void WriteLetters(std::string& text) {
   std::mutex mutex;
   const auto writes = [&](char letter) {

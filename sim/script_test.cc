@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each script of sim/scripts/ shows what stands in it. BERTH_REWRITE=1 writes into the scripts what they show.
+// Each script of sim/scripts/ has the output that is written in it. BERTH_REWRITE=1 writes the output into the scripts.
 #include "sim/script.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::string TextOf(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// The script with what is seen, or what is wrong with it.
+// The script with its output, or the error.
 std::string Shown(const std::string& name, const std::string& text, const std::string& rewritten = {}) {
   return InChild([&] {
     spdlog::set_level(spdlog::level::off);

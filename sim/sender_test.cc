@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call that sends the changes of others, in virtual time.
+// Calls that send the changes of other calls, in virtual time.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -19,7 +19,7 @@ using k8sclient::testing::ApiFault;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A patch takes a second, and is cut short at its deadline.
+// A patch takes a second. If its deadline is earlier, the patch fails at the deadline and is not executed.
 class SlowApi final : public k8sclient::Api {
  public:
   explicit SlowApi(k8sclient::Api& inner) : inner_(inner) {}
@@ -41,8 +41,8 @@ class SlowApi final : public k8sclient::Api {
 
 class Sender final : public agent::OwnBlocksTest {
  public:
-  // How long a call lasts that has ten seconds, where the API server does what it is asked for and does not say so, and
-  // others have more: a change that nobody waits for, and a call.
+  // Returns how long a call with ten seconds lasts. The API server executes each patch, but the answer is lost, and
+  // other changes have more time: a deferred change, for which no thread waits, and a call.
   seconds SendForOthers() {
     MakeBlock();
     api_.SetFaults([](const k8sclient::Request& request) {
@@ -59,8 +59,8 @@ class Sender final : public agent::OwnBlocksTest {
     return std::chrono::duration_cast<seconds>(std::chrono::steady_clock::now() - begin);
   }
 
-  // Whether a call that has five seconds is served, where a patch takes one. It joins while another gathers that has
-  // three tenths of a second left.
+  // Returns whether a call with five seconds succeeds. The call joins a batch whose sender has 0.3 s left, and a patch
+  // takes a second.
   bool JoinsWhoHasLittleTime() {
     MakeBlock();
     SlowApi slow(api_);
@@ -70,7 +70,7 @@ class Sender final : public agent::OwnBlocksTest {
       return own.Edit(Stored(), Taking(number), std::chrono::steady_clock::now() + time).has_value();
     };
     {
-      // So that two are expected.
+      // Two calls run at the same time, so the next call expects a second one.
       const std::jthread first([&] { call(1, seconds(5)); });
       const std::jthread second([&] { call(2, seconds(5)); });
     }
