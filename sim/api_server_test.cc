@@ -77,7 +77,7 @@ TEST(ApiServer, WaitsForAVersionThatItsCacheHasNotSeenYet) {
             "@102 early late");
 }
 
-TEST(ApiServer, RefusesAVersionThatDoesNotComeInTime) {
+TEST(ApiServer, RefusesAReadIfItsCacheDoesNotSeeTheVersionWithinThreeSeconds) {
   EXPECT_EQ(TellOf(1,
                    [](std::string& text) {
                      OneServer one;
@@ -87,7 +87,7 @@ TEST(ApiServer, RefusesAVersionThatDoesNotComeInTime) {
             "Gone");
 }
 
-TEST(ApiServer, TellsAWatchWhatItsCacheSees) {
+TEST(ApiServer, ShowsInAWatchWhatItsCacheSees) {
   EXPECT_EQ(TellOf(1,
                    [](std::string& text) {
                      OneServer one;
@@ -110,7 +110,7 @@ TEST(ApiServer, RefusesAWatchFromBeforeItsRestart) {
             "410 @102 early late");
 }
 
-TEST(ApiServer, ForgetsWhatWasDeletedWithOrWithoutAFinalizer) {
+TEST(ApiServer, ListsNoDeletedObjectWithOrWithoutAFinalizer) {
   const auto body = [](std::string& text) {
     OneServer one;
     one.store.Put("/api/v1/nodes", {{"metadata", {{"name", "held"}, {"finalizers", {"a/b"}}}}});

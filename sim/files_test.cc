@@ -62,7 +62,7 @@ TEST(Files, AreListedByName) {
             "ab");
 }
 
-TEST(Files, AreNotThereIfTheyWereRemoved) {
+TEST(Files, AreGoneAfterTheirFolderWasRemoved) {
   EXPECT_EQ(InFolder(1,
                      [](const Folder& folder, std::string& text) {
                        RemoveTree("/sim/n1");
@@ -71,7 +71,7 @@ TEST(Files, AreNotThereIfTheyWereRemoved) {
             "gone");
 }
 
-TEST(Files, AreLockedUntilWhoHoldsThemCloses) {
+TEST(Files, AreLockedUntilTheHolderClosesThem) {
   const auto told = InFolder(1, [](const Folder& folder, std::string& text) {
     auto held = folder.OpenFile("lock", O_RDWR | O_CREAT);
     ASSERT_EQ(flock(held->descriptor(), LOCK_EX), 0);
@@ -89,7 +89,7 @@ TEST(Files, AreLockedUntilWhoHoldsThemCloses) {
   EXPECT_EQ(told, "closed taken");
 }
 
-TEST(Files, AreSharedByThoseWhoWantNoMore) {
+TEST(Files, AllowSeveralSharedLocks) {
   InFolder(1, [](const Folder& folder, std::string& /*text*/) {
     const auto one = folder.OpenFile("lock", O_RDWR | O_CREAT);
     const auto other = folder.OpenFile("lock", O_RDWR | O_CREAT);
@@ -120,12 +120,12 @@ TEST(PowerCut, LeavesWhatWasSynced) {
             Strings{"12"});
 }
 
-TEST(PowerCut, MayTakeANameThatWasNotSyncedOrItsContent) {
+TEST(PowerCut, MayDestroyANameThatWasNotSyncedOrItsContent) {
   EXPECT_EQ(Left([](const Folder& folder) { ASSERT_TRUE(folder.Write("a", "12").has_value()); }, "a"),
             (Strings{"none", "", "1", "12"}));
 }
 
-TEST(PowerCut, CutsOffALineThatWasNotSynced) {
+TEST(PowerCut, MayCutOffPartOfALineThatWasNotSynced) {
   const auto left = Left(
       [](const Folder& folder) {
         ASSERT_TRUE(folder.Write("journal", "", FileSync::kYes).has_value());
@@ -136,7 +136,7 @@ TEST(PowerCut, CutsOffALineThatWasNotSynced) {
   EXPECT_EQ(left, (Strings{"+1", "+1-", "+1-1"}));
 }
 
-TEST(PowerCut, KeepsTheOrderOfWhatBecameOfNames) {
+TEST(PowerCut, KeepsTheOrderOfChangesOfNames) {
   const auto left = Left(
       [](const Folder& folder) {
         ASSERT_TRUE(folder.Write("a", "1", FileSync::kYes).has_value());

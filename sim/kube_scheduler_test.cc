@@ -67,7 +67,7 @@ struct Scheduling {
 // fibers live on.
 Scheduling& Make() { return *new Scheduling; }  // NOLINT(cppcoreguidelines-owning-memory)
 
-TEST(KubeScheduler, PlacesAsManyPodsAsTheNumberHasRoomForAndSaysWhyOthersWait) {
+TEST(KubeScheduler, PlacesAsManyPodsAsTheAddressCountAllowsAndSaysWhyOthersWait) {
   const auto body = [](std::string& text) {
     Scheduling& s = Make();
     s.Node("n1", "2");
@@ -78,7 +78,7 @@ TEST(KubeScheduler, PlacesAsManyPodsAsTheNumberHasRoomForAndSaysWhyOthersWait) {
   EXPECT_EQ(TellOf(1, body).text, "n1 n1 - -; 0/1 nodes are available: 1 Insufficient ipam.berth.dev/ipv4.");
 }
 
-TEST(KubeScheduler, TakesAMissingNumberForZeroAndTriesAgainWhenItRises) {
+TEST(KubeScheduler, TakesAMissingAddressCountForZeroAndTriesAgainWhenItRises) {
   const auto body = [](std::string& text) {
     Scheduling& s = Make();
     s.Node("n1", nullptr);
@@ -92,7 +92,7 @@ TEST(KubeScheduler, TakesAMissingNumberForZeroAndTriesAgainWhenItRises) {
   EXPECT_EQ(TellOf(1, body).text, "- then n1");
 }
 
-TEST(KubeScheduler, PlacesAPodThatWaitsWhenAnotherGoes) {
+TEST(KubeScheduler, PlacesAWaitingPodWhenAnotherPodGoes) {
   const auto body = [](std::string& text) {
     Scheduling& s = Make();
     s.Node("n1", "1");
@@ -108,7 +108,7 @@ TEST(KubeScheduler, PlacesAPodThatWaitsWhenAnotherGoes) {
   EXPECT_EQ(TellOf(1, body).text, "n1 - then n1");
 }
 
-TEST(KubeScheduler, PlacesAPodOnTheNodeOfItsSelectorAlone) {
+TEST(KubeScheduler, PlacesAPodOnlyOnTheNodeOfItsSelector) {
   const auto body = [](std::string& text) {
     Scheduling& s = Make();
     s.Node("n1", "8");
@@ -139,13 +139,13 @@ std::string AfterRestart(const json& number) {
   return TellOf(1, body).text;
 }
 
-TEST(Counted, TheKubeletAdmitsItsPodsAgainIfTheNumberIsMissing) {
+TEST(Counted, TheKubeletAdmitsItsPodsAgainIfTheAddressCountIsMissing) {
   EXPECT_EQ(AfterRestart(nullptr), "admitted, runs on");
 }
 
-TEST(Counted, ANumberBelowWhatPodsRequestEndsTheHistory) { EXPECT_EQ(AfterRestart("0"), "admitted"); }
+TEST(Counted, AnAddressCountBelowThePodsRequestsEndsTheHistory) { EXPECT_EQ(AfterRestart("0"), "admitted"); }
 
-TEST(Counted, APatchThatLeavesItsNodeAsItWasEndsTheHistory) {
+TEST(Counted, APatchThatDoesNotChangeItsNodeEndsTheHistory) {
   const auto body = [](std::string& text) {
     Scheduling& s = Make();
     s.Node("n1", "1");

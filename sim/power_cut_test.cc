@@ -62,7 +62,7 @@ TEST_F(PowerCutTest, KeepsAJournalThatWasSyncedInFoldersThatTheAgentMade) {
   EXPECT_EQ(Kept(writes, [&] { return open()->Contains(kAttachment); }), kCutSeeds);
 }
 
-TEST_F(PowerCutTest, KeepsTheFolderOfAnAgentThatWasKilledWhileItMadeIt) {
+TEST_F(PowerCutTest, KeepsAFolderWhoseFirstAgentWasKilledBeforeItsSync) {
   const auto writes = [this] {
     // The process was killed before it could sync the folder.
     EXPECT_EQ(MakeFolder(/*at=*/-1, (root_ + "/nodes").c_str()), 0);
@@ -97,7 +97,7 @@ TEST_F(PowerCutTest, KeepsAQueuedDel) {
   EXPECT_EQ(Kept(writes, [this] { return Queue().Calls()->size() == 1; }), kCutSeeds);
 }
 
-TEST_F(PowerCutTest, KeepsADelThatWasQueuedAfterOneWhoseProcessWasKilled) {
+TEST_F(PowerCutTest, KeepsADelThatWasQueuedAfterAKilledProcessQueuedOne) {
   const auto writes = [this] {
     const auto first = std::make_shared<Process>("berth");
     Spawn(first, [this] { static_cast<void>(Queue().Add("the first").has_value()); });

@@ -38,19 +38,19 @@ void WriteLetters(std::string& text) {
   const std::jthread c(writes, 'c');
 }
 
-TEST(Scheduler, TellsTheSameHistoryOfTheSameSeed) {
+TEST(Scheduler, RepeatsTheHistoryOfASeed) {
   for (std::uint64_t seed = 1; seed < 20; ++seed) {
     EXPECT_EQ(TellOf(seed, WriteLetters).text, TellOf(seed, WriteLetters).text);
   }
 }
 
-TEST(Scheduler, TellsOtherHistoriesOfOtherSeeds) {
+TEST(Scheduler, MakesOtherHistoriesFromOtherSeeds) {
   std::set<std::string> histories;
   for (std::uint64_t seed = 1; seed < 20; ++seed) histories.insert(TellOf(seed, WriteLetters).text);
   EXPECT_GT(histories.size(), 10U);
 }
 
-TEST(Scheduler, LetsOneThreadHaveAMutex) {
+TEST(Scheduler, LetsOnlyOneThreadHoldAMutex) {
   const auto body = [](std::string& text) {
     std::mutex mutex;
     int inside = 0;
@@ -68,7 +68,7 @@ TEST(Scheduler, LetsOneThreadHaveAMutex) {
   for (std::uint64_t seed = 1; seed < 20; ++seed) EXPECT_EQ(TellOf(seed, body).text, "");
 }
 
-TEST(Scheduler, MakesAnHourOfSleepNoTime) {
+TEST(Scheduler, SleepsForHalfAnHourOfVirtualTime) {
   const Written told = TellOf(1, [](std::string& text) {
     const auto begin = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(30min);
@@ -78,7 +78,7 @@ TEST(Scheduler, MakesAnHourOfSleepNoTime) {
   EXPECT_EQ(told.text, "half an hour");
 }
 
-TEST(Scheduler, EndsAWaitAtItsTime) {
+TEST(Scheduler, EndsAWaitAtItsTimeout) {
   const Written told = TellOf(1, [](std::string& text) {
     std::mutex mutex;
     std::condition_variable nobody_notifies;
@@ -88,7 +88,7 @@ TEST(Scheduler, EndsAWaitAtItsTime) {
   EXPECT_EQ(told.text, "over");
 }
 
-TEST(Scheduler, NoticesThatAllWaitForOneAnother) {
+TEST(Scheduler, NoticesThatAllThreadsWaitForEver) {
   const Written told = TellOf(1, [](std::string&) {
     std::mutex mutex;
     std::condition_variable nobody_notifies;
@@ -98,7 +98,7 @@ TEST(Scheduler, NoticesThatAllWaitForOneAnother) {
   EXPECT_EQ(told.ended, Ended::kStuck);
 }
 
-TEST(Scheduler, RunsAStopCallbackToItsEndBeforeItGoes) {
+TEST(Scheduler, FinishesAStopCallbackBeforeItIsDestroyed) {
   const auto body = [](std::string& text) {
     std::mutex mutex;
     std::jthread thread([&](const std::stop_token& stop) {
@@ -116,7 +116,7 @@ TEST(Scheduler, RunsAStopCallbackToItsEndBeforeItGoes) {
   for (std::uint64_t seed = 1; seed < 20; ++seed) EXPECT_EQ(TellOf(seed, body).text, "called ended");
 }
 
-TEST(Scheduler, TakesTheFileLocksOfAKilledProcess) {
+TEST(Scheduler, ReleasesTheFileLocksOfAKilledProcess) {
   const Written told = TellOf(1, [](std::string& text) {
     const std::string path = "/sim/lock";
     const auto holder = std::make_shared<Process>("holder");
@@ -133,7 +133,7 @@ TEST(Scheduler, TakesTheFileLocksOfAKilledProcess) {
   EXPECT_EQ(told.text, "held taken");
 }
 
-TEST(Scheduler, DrawsFromTheSeedWhatComesFromTheKernelElse) {
+TEST(Scheduler, DrawsRandomDeviceNumbersFromTheSeed) {
   const auto draw = [](std::string& text) { text = std::to_string(std::random_device{}()); };
   EXPECT_EQ(TellOf(7, draw).text, TellOf(7, draw).text);
   EXPECT_NE(TellOf(7, draw).text, TellOf(8, draw).text);

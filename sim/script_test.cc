@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, Scripts, testing::ValuesIn(AllScripts()), [](const
   return name;
 });
 
-TEST(Script, IsTheSameTextAfterItWasRead) {
+TEST(Script, IsReadAndWrittenWithoutAChange) {
   const std::string text = "# Why.\n\ncontroller\nwait 3 seconds\n    n1 shows 5\n    n1 shows 6\n# The end.\n";
   const auto script = ParseScript(text);
   ASSERT_TRUE(script.has_value());
@@ -70,12 +70,12 @@ TEST(Script, IsTheSameTextAfterItWasRead) {
   EXPECT_EQ(ToText(*script), text);
 }
 
-TEST(Script, ShowsNothingBeforeItsFirstCommand) {
+TEST(Script, MayNotHaveOutputBeforeItsFirstCommand) {
   EXPECT_EQ(ParseScript("# Why.\n    n1 shows 5\n").error().message,
             "2: no command stands right above this line, which starts with a blank");
 }
 
-TEST(Script, FindsTheWordsOfACommandThatHasTheForm) {
+TEST(Script, MatchesACommandWithItsForm) {
   EXPECT_EQ(Match("add POD on MACHINE", "add a  on n1"), (Words{{"POD", "a"}, {"MACHINE", "n1"}}));
   EXPECT_EQ(Match("wait until EVENT", "wait until n1 shows 5"), (Words{{"EVENT", "n1 shows 5"}}));
   for (const char* const other : {"add a", "add a to n1", "add a on n1 now", ""}) {
@@ -83,13 +83,13 @@ TEST(Script, FindsTheWordsOfACommandThatHasTheForm) {
   }
 }
 
-TEST(Script, NamesTheLineThatIsNoCommandAndAllCommands) {
+TEST(Script, ReportsALineThatIsNoCommandAndListsAllCommands) {
   const std::string wrong = Shown("x.txt", "# Why.\ncontroller\nwait a while\n");
   EXPECT_TRUE(wrong.starts_with("x.txt:3: \"wait a while\" is no command. Commands are:\n")) << wrong;
   EXPECT_TRUE(wrong.contains("\n    wait COUNT seconds\n")) << wrong;
 }
 
-TEST(Script, NamesTheLineThatNamesWhatIsNotThere) {
+TEST(Script, ReportsALineThatNamesAMissingMachine) {
   EXPECT_EQ(Shown("x.txt", "add a on n1\n"), "x.txt:1: add a on n1: there is no machine n1");
 }
 

@@ -89,7 +89,7 @@ class Sender final : public agent::OwnBlocksTest {
   }
 };
 
-TEST(Sender, IsBackAtItsTimeThoughOthersHaveMore) {
+TEST(Sender, ReturnsAtItsDeadlineAlthoughOtherChangesHaveMoreTime) {
   for (std::uint64_t seed = 1; seed < 40; ++seed) {
     const auto [text, ended] = TellOf(seed, [](std::string& told) {
       Sender sender;
@@ -100,7 +100,7 @@ TEST(Sender, IsBackAtItsTimeThoughOthersHaveMore) {
   }
 }
 
-TEST(Sender, CutsNobodyOffWhoHasMoreTime) {
+TEST(Sender, ServesACallThatJoinsABatchWithLessTime) {
   for (std::uint64_t seed = 1; seed < 40; ++seed) {
     const auto [text, ended] = TellOf(seed, [](std::string& told) {
       Sender sender;
