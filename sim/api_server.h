@@ -60,7 +60,7 @@ class ApiServer final : public k8sclient::Api {
   void AwaitVersion(std::uint64_t version);
 
   k8sclient::testing::ModelApi& store_;
-  // What the cache has seen. The cache counts versions as the store does, because it gets the same changes.
+  // Holds what the cache has seen. The cache counts versions as the store does, because it gets the same changes.
   k8sclient::testing::ModelApi cache_;
   Nanos lag_{0};
   Nanos clock_error_{0};

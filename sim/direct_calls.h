@@ -16,7 +16,7 @@
 
 namespace berth::sim {
 
-// What a CNI plugin prints.
+// The text that a CNI plugin prints.
 struct CniAnswer {
   bool ok = false;
   std::string body;
@@ -33,7 +33,7 @@ class DirectCalls {
   struct Options {
     std::string node;
     std::string folder;                                  // has the folders run/ and state/
-    std::uint64_t slow_one_in = 0;                       // one process of so many is paused now and then; 0: none
+    std::uint64_t slow_one_in = 0;                       // one of this many processes is paused now and then; 0: none
     std::shared_ptr<const Nanos> clock_error = nullptr;  // of its machine (Process::clock_error)
   };
   // `api` and `story` must outlive this. Sets the machine's mode to direct.

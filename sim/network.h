@@ -50,8 +50,8 @@ class Network final : public k8sclient::Api {
   // Cuts all connections: requests on the way are not executed, and answers on the way are lost.
   void CutAll() { ++cuts_; }
 
-  // What plants (plants.h) change in requests, in answers and in the lines of watches. Unset members change nothing.
-  // Answers and lines are changed in the process that sent the request.
+  // Plants (plants.h) change requests, answers and the lines of watches with these functions. Unset members change
+  // nothing. Answers and lines are changed in the process that sent the request.
   using Answer = Expected<k8sclient::Response>;
   struct Lies {
     std::function<bool(const k8sclient::Request&)> swallows = {};  // true: a GET replaces the request

@@ -27,7 +27,7 @@ class Node {
     std::string folder;             // folder of the machine's files; the constructor makes it
     bool is_direct = false;         // berth-direct serves the calls, and no agent runs
     std::size_t standby = 64;       // AgentOptions::standby
-    std::uint64_t slow_one_in = 0;  // one process of so many is paused now and then; 0: none
+    std::uint64_t slow_one_in = 0;  // one of this many processes is paused now and then; 0: none
     Nanos clock_error{0};           // how far the wall clock is ahead of the right time
   };
   // api and story must outlive this.
@@ -92,7 +92,7 @@ class Node {
 
  private:
   struct Host;
-  // What the newest agent tells about its blocks; null: it does not serve.
+  // The newest agent's report about its blocks; null: it does not serve.
   [[nodiscard]] nlohmann::json Debug() const;
   void Kill(Host& host);
   void End();

@@ -120,7 +120,7 @@ void CountLocks(Fiber* fiber, int more);
 [[nodiscard]] Nanos TimeSuspended();
 // From now on the scheduler records where each fiber waits, which is slow.
 void RememberStacks();
-// Where the fibers of living processes wait, as text for a person.
+// Text for a person: where the fibers of living processes wait.
 [[nodiscard]] std::string WhoWaitsWhere();
 // Makes and joins threads of the current process, for pthread_create and pthread_join.
 [[nodiscard]] Fiber* SpawnThread(std::function<void()> body);

@@ -33,7 +33,7 @@ struct Extent {
   int servers = 3;      // API servers
   int controllers = 2;  // run at the same time; without one the API server has no Nodes and no pods
   int nodes = 3;
-  int agents = 4;       // restarts of agents, on all nodes together
+  int agents = 4;       // restarts of agents by random events, on all nodes together
   int callers = 5;      // callers of a node, at the same time
   int containers = 20;  // containers of a caller, one after another
   // Names of the faults that may happen.
@@ -267,10 +267,9 @@ class World {
   int outages_left_ = 1;  // machines that are taken out of service
   int troubled_starts_left_ = 6;
   int tenants_left_ = 12;
-  bool is_unwatched_ = false;  // checkers are not told what is stored in blocks
-  bool is_editing_ =
-      false;  // an entry is missing that an agent or the controller writes again: no agent is stopped now
-  // A person takes and restores backups. Then there are no static pods: after a restore, the entry of a static pod that
+  bool is_unwatched_ = false;  // checkers do not see changes of blocks now
+  // An entry is missing that an agent or the controller writes again, so no agent is stopped now.
+  bool is_editing_ = false;
   // has ended stays held (docs/operations.md).
   bool has_backups_ = false;
   // Another machine takes over a machine's name once. Then there are no static pods: nobody would free the addresses of
