@@ -125,8 +125,8 @@ class Told {
 [[nodiscard]] std::unique_ptr<Checker> MakeGivenBack(Story& story);
 // Rule `check`: CHECK does not fail for a container that has its addresses, and does not succeed after the DEL.
 [[nodiscard]] std::unique_ptr<Checker> MakeCheckHolds(Story& story);
-// Rule `clock`: a freed address cools for the pool's cooldown, by the right clock. error_of_servers: by how much the clocks
-// of API servers are wrong at most.
+// Rule `clock`: a freed address cools for the pool's cooldown, by the right clock. error_of_servers: by how much the
+// clocks of API servers are wrong at most.
 [[nodiscard]] std::unique_ptr<Checker> MakeClocksKept(Story& story, Nanos error_of_servers);
 // Rule `each-family`: an ADD returns one address of each family of its pools, or fails.
 [[nodiscard]] std::unique_ptr<Checker> MakeEachFamily(Story& story);
