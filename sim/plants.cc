@@ -465,7 +465,7 @@ std::vector<Plant> OfCounting() {
        .counts = true},
       {.name = "block-deletion-does-not-compare",
        .what = "the controller deletes an empty block although an entry was written in between",
-       .faults = {"scheduler", "pools"},
+       .faults = {"scheduler", "lag"},
        .lies = {.rewrites = OfKind(crds::kBlocksPath, DeletesBlindlyOnceUsed)},
        .counts = true},
       {.name = "rise-not-shown",

@@ -83,7 +83,7 @@ void Pools::Make(const Options& options) {
           .block_size = kBlockSize,
           .is_shared = false};
   if (options.is_counted) {
-    constexpr std::uint64_t kLongCooldown = 90;
+    constexpr std::uint64_t kLongCooldown = 240;
     cooldown_seconds_ = Below(3) == 0 ? kLongCooldown : 0;
     if (Below(3) != 0) big_.subnet = "10.56.0.0/27";
   }

@@ -39,7 +39,7 @@ class Pools {
     // they share the subnet. Otherwise only one of them may ever be accepted.
     bool has_twin = false;
     bool has_dual_stack = false;  // makes the IPv6 pools as well
-    bool is_counted = false;      // nodes may compete for few addresses, and the cooldown may be 90 s
+    bool is_counted = false;      // nodes may compete for few addresses, and the cooldown may be 240 s
     bool has_limits = false;      // some pools have `maxBlocksPerNode`
     bool allows_requests = false;
     bool is_replaced = false;  // a person may replace a pool; `big` has at most 64 addresses
