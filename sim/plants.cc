@@ -378,6 +378,7 @@ std::vector<Plant> OfControllers() {
   return {
       {.name = "no-grace",
        .what = "the controller takes every pod's grace period for zero",
+       .faults = {"no-del", "slow-end"},
        .lies = {.changes = AnswersNoGrace, .tells = TellsNoGrace}},
       {.name = "mirror-is-the-pod",
        .what = "the controller takes a static pod for gone when its mirror pod is gone",
@@ -423,12 +424,6 @@ std::vector<Plant> OfControllers() {
        .what = "somebody renews the Lease of a node that is cut off, and the node counts as Ready",
        .lies = Replacing("\"Unknown\"", "\"True\""),
        .renews_when_cut_off = true},
-      {.name = "block-given-back-during-an-add",
-       .what = "the controller gives a block back although an ADD wrote it in between",
-       .gives_back_blindly = true},
-      {.name = "finalizer-of-a-block-in-use",
-       .what = "the controller gives back a block that is in use",
-       .gives_back_in_use = true},
   };
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plants about GC, and about how pods and containers end.
+// Plants about GC, about how pods, containers and blocks end, and about a controller that stops reclaiming.
 #include <cstdint>
 #include <limits>
 
 #include <nlohmann/json.hpp>
 
+#include "crds/names.h"
 #include "sim/files.h"
 #include "sim/plants.h"
 
@@ -16,6 +17,21 @@ using nlohmann::json;
 // Each ADD that was answered counts as answered before the GC began.
 void BeginsLate(json& call) {
   if (call["command"] == "GC") call["startedBootNanos"] = std::numeric_limits<std::int64_t>::max();
+}
+
+void TellsThatReclaimingStopped(k8sclient::Request& request) {
+  if (request.method != k8sclient::Method::kPatch || !request.path.starts_with(crds::kPoolsPath)) return;
+  json patch = json::parse(request.body);
+  json& status = patch["status"];
+  if (!status.contains("conditions")) return;
+  json& conditions = status["conditions"];
+  std::erase_if(conditions.get_ref<json::array_t&>(), [](const json& one) { return one["type"] == "Reclaiming"; });
+  conditions.push_back({{"type", "Reclaiming"},
+                        {"status", "False"},
+                        {"reason", "TooManyOrphans"},
+                        {"message", "too many entries name no pod"},
+                        {"lastTransitionTime", "2026-01-01T00:00:00Z"}});
+  request.body = patch.dump();
 }
 
 }  // namespace
@@ -30,6 +46,16 @@ std::vector<Plant> PlantsOfEnds() {
        .what = "a GC of berth-direct does not see which ADDs run",
        .faults = {"gc", "direct"},
        .before_call = [](const std::string& folder) { RemoveFilesLike(folder, "/running/"); }},
+      {.name = "block-given-back-during-an-add",
+       .what = "the controller gives a block back although an ADD wrote it in between",
+       .faults = {"give-back", "direct"},
+       .gives_back_blindly = true},
+      {.name = "finalizer-of-a-block-in-use",
+       .what = "the controller gives back a block that is in use",
+       .gives_back_in_use = true},
+      {.name = "reclaiming-stops",
+       .what = "the controller tells that it reclaims nothing because too many entries name no pod",
+       .lies = {.rewrites = TellsThatReclaimingStopped}},
   };
 }
 

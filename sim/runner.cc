@@ -115,12 +115,13 @@ Report RunApart(const Case& one) {
 void RunMany(const Case& like, const RunOptions& options, const std::function<void(const Report&)>& report) {
   WarmUp();
   const auto end = std::chrono::steady_clock::now() + options.time;
+  const double cpu_end = ChildrensCpuSeconds() + std::chrono::duration<double>(options.cpu_time).count();
   std::map<pid_t, Child> running;
   std::uint64_t begun = 0;
   bool goes_on = true;
   while (goes_on || !running.empty()) {
     while (goes_on && running.size() < options.jobs) {
-      goes_on = begun < options.runs && std::chrono::steady_clock::now() < end;
+      goes_on = begun < options.runs && std::chrono::steady_clock::now() < end && ChildrensCpuSeconds() < cpu_end;
       if (!goes_on) break;
       Case one = like;
       one.seed = options.first + begun++;

@@ -30,7 +30,8 @@ struct RunOptions {
   std::uint64_t first = 1;
   std::uint64_t runs = 1;
   unsigned jobs = 1;
-  std::chrono::seconds time = std::chrono::hours(24);  // no history begins after this time
+  std::chrono::seconds time = std::chrono::hours(24);      // no history begins after this time
+  std::chrono::seconds cpu_time = std::chrono::hours(24);  // no history begins after this CPU time of all histories
   bool stops_at_failure = false;
 };
 

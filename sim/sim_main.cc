@@ -50,9 +50,11 @@ const Plant* FindPlant(const std::string& name) {
 void Describe(CLI::App& app, Options& options) {
   app.add_option("--seed", options.run.first, "the first seed")->capture_default_str();
   app.add_option("--runs", options.run.runs, "number of seeds, one after the other")->capture_default_str();
-  app.add_option("--seconds",
-                 options.seconds,
-                 "start no new seed after this many seconds; with --runs, whichever limit comes first");
+  app.add_option(
+      "--seconds",
+      options.seconds,
+      "start no new seed after this many seconds, with --plants of CPU time for each of --jobs; with --runs, "
+      "whichever limit comes first");
   app.add_option("--jobs", options.run.jobs, "number of seeds that run at the same time")
       ->check(CLI::Range(1U, 256U))
       ->capture_default_str();
@@ -94,7 +96,12 @@ void Describe(CLI::App& app, Options& options) {
 bool Complete(Options& options, bool has_runs) {
   if (options.looks_for_plants && !has_runs && options.seconds == 0) options.seconds = kPlantSeconds;
   if (options.seconds > 0) {
-    options.run.time = std::chrono::seconds(options.seconds);
+    // A search for a plant takes as many histories on a busy machine as on an idle one.
+    if (options.looks_for_plants) {
+      options.run.cpu_time = std::chrono::seconds(options.seconds * options.run.jobs);
+    } else {
+      options.run.time = std::chrono::seconds(options.seconds);
+    }
     if (!has_runs) options.run.runs = UINT64_MAX;
   }
   options.run.stops_at_failure = options.shrinks;
