@@ -38,6 +38,12 @@ Reply ErrorReply(const Error& error, cni::Version version) {
   return {.ok = false, .is_new = false, .body = cni::ErrorJson(error, version), .hold = {}, .take_back = {}};
 }
 
+// False: there is an intent, or the intents cannot be read.
+bool HasNoIntent(AgentStore& store, const ipam::Attachment& attachment) {
+  const auto intents = store.ReadOpenIntents(attachment);
+  return intents && intents->empty();
+}
+
 }  // namespace
 
 bool IsAway(ErrorCode code) {
@@ -393,20 +399,16 @@ Expected<void> Agent::Del(Call& call) {
 }
 
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
-  // Read writes in doubt first: a write that is settled meanwhile then shows in the blocks.
-  const auto intents = store.ReadOpenIntents(attachment);
-  return intents && intents->empty() && !own_.Holds(attachment) && shared_.HasNone(attachment);
+  const auto shows_nothing = [&] { return !own_.Holds(attachment) && shared_.HasNone(attachment); };
+  // Look in the blocks once more after the intents: a write that is settled meanwhile then shows in the blocks.
+  return shows_nothing() && HasNoIntent(store, attachment) && shows_nothing();
 }
 
 Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                               std::shared_ptr<void> turn, DeferredEdits::Then then) {
   const bool may_be_quarantined = quarantine_.MayHold(attachment);
-  const auto intents = store.ReadOpenIntents(attachment);
-  if (!intents) {
-    if (then) then(intents.error());
-    return std::unexpected(intents.error());
-  }
-  if (!intents->empty() || !own_.Holds(attachment)) {
+  // The edits that settle intents must not be deferred. If the intents cannot be read, the engine reports the error.
+  if (!own_.Holds(attachment) || !HasNoIntent(store, attachment)) {
     auto written = engine.Del(attachment);
     if (written) written = ConcludeFreed(attachment, may_be_quarantined);
     if (then) then(written ? std::nullopt : std::optional(written.error()));

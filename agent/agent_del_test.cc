@@ -1,16 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests Agent on an API server in memory: how DEL and GC free addresses, at once, later, and after a restart.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <latch>
 #include <mutex>
 #include <string>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
+#include "node/held_file.h"
 
 namespace berth::agent {
 namespace {
+
+// Counts how often this process lists a folder, with inotify(7).
+class FolderLists {
+ public:
+  explicit FolderLists(const std::string& folder) : events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+    EXPECT_GE(inotify_add_watch(events_.descriptor(), folder.c_str(), IN_OPEN | IN_CLOSE | IN_ONLYDIR), 0);
+  }
+
+  // Returns the number of lists since the last call of Take.
+  int Take() {
+    int lists = 0;
+    // Without IN_CLOSE between them, the kernel would merge two IN_OPEN.
+    alignas(inotify_event) std::array<char, 4096> buffer{};
+    for (ssize_t got = 0; (got = read(events_.descriptor(), buffer.data(), buffer.size())) > 0;) {
+      for (ssize_t at = 0; at < got;) {
+        const auto* const event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+        const bool is_of_folder = (event->mask & IN_ISDIR) != 0 && event->len == 0;
+        if (is_of_folder && (event->mask & IN_OPEN) != 0) ++lists;
+      }
+    }
+    return lists;
+  }
+
+ private:
+  node::HeldFile events_;
+};
 
 TEST_F(AgentTest, DelLeavesNothing) {
   StartAgent();
@@ -40,6 +71,21 @@ TEST_F(AgentTest, ADelThatWasAnsweredAndNotWrittenSurvivesTheAgent) {
   agent_.reset();
   StartAgent();
   Await([this] { return Held().empty(); }, "the DEL is written");
+}
+
+TEST_F(AgentTest, AnAddAndADelListTheFolderOfIntentsOnceEach) {
+  StartAgent();
+  ASSERT_TRUE(Add("c0").ok);
+  FolderLists lists(run_dir() + "/nodes/n1/intents");
+  for (const std::string pool : {"p1", "shared"}) {
+    SCOPED_TRACE("pool " + pool);
+    ASSERT_TRUE(Add("c1", pool).ok);
+    EXPECT_EQ(lists.Take(), 1) << "an ADD";
+    ASSERT_TRUE(Del("c1").ok);
+    EXPECT_EQ(lists.Take(), 1) << "a DEL";
+    ASSERT_TRUE(Del("unknown").ok);
+    EXPECT_EQ(lists.Take(), 1) << "a DEL of an attachment that holds nothing";
+  }
 }
 
 TEST_F(AgentTest, AddsTakeTheDelsBeforeThemAlong) {

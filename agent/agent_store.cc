@@ -360,7 +360,9 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
 }
 
 Expected<std::vector<ipam::OpenIntent>> AgentStore::ReadOpenIntents(const ipam::Attachment& attachment) {
-  auto intents = remote_.ReadOpenIntents(attachment);
+  Expected<std::vector<ipam::OpenIntent>> intents;
+  // Nobody has opened an intent since DeferEdits was called: only a call with the attachment's turn opens one.
+  if (deferred_ == nullptr) intents = remote_.ReadOpenIntents(attachment);
   if (!intents) return intents;
   for (ipam::OpenIntent intent : own_.InDoubt(attachment)) {
     intent.id.insert(0, kMemoryIntent);

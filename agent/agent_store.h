@@ -122,7 +122,8 @@ class AgentStore final : public ipam::BlockStore {
   void LimitEdits(std::chrono::milliseconds limit) { edit_max_ = limit; }
 
   // From now on edits of own blocks become deferred changes: they succeed at once, and are written or have failed by
-  // the deadline. An edit with a fence still waits, because it settles a write in doubt.
+  // the deadline. An edit with a fence still waits, because it settles a write in doubt. Requires: the caller has the
+  // attachment's turn, and ReadOpenIntents returned no intent of the attachment.
   void DeferEdits(std::shared_ptr<DeferredEdits> deferred, SteadyTime deadline) {
     deferred_ = std::move(deferred);
     deferred_deadline_ = deadline;
