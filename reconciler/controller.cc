@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -149,10 +151,22 @@ std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) cons
   return version;
 }
 
+std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
+  std::vector<std::pair<steady_clock::time_point, const Action*>> by_wait;
+  by_wait.reserve(decision.actions.size());
+  for (const Action& action : decision.actions) {
+    by_wait.emplace_back(state_.backoff.NotBefore(KeyOf(action)), &action);
+  }
+  std::ranges::stable_sort(by_wait, {}, &std::pair<steady_clock::time_point, const Action*>::first);
+  const auto actions = std::views::elements<1>(by_wait);
+  return {actions.begin(), actions.end()};
+}
+
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
   std::map<std::string_view, steady_clock::time_point> background_ends;  // by BackgroundKey
-  for (const Action& action : decision.actions) {
+  for (const Action* const one : InOrder(decision)) {
     if (stop.stop_requested()) return false;
+    const Action& action = *one;
     const Now now = ReadClock();
     const ObjectKey key = KeyOf(action);
     // If the API server does not answer a background action, it may only be busy with requests that matter more.
