@@ -236,6 +236,11 @@ ipam::PoolView ClusterView::PoolOf(const ipam::Block& block) const {
   return is_proved ? known->second.pool : nullptr;
 }
 
+std::size_t ClusterView::CountProofs() const {
+  const Lock lock(mutex_);
+  return proofs_.size();
+}
+
 std::vector<ipam::PoolView> ClusterView::AllPools() const {
   std::vector<ipam::PoolView> pools;
   const Lock lock(mutex_);

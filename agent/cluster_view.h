@@ -66,6 +66,8 @@ class ClusterView {
   // Returns the pool of a Shared block if ReadLatest has found it with a GET that began after the block was noted; else
   // nullptr.
   [[nodiscard]] ipam::PoolView PoolOf(const ipam::Block& block) const;
+  // Returns how many results of ReadLatest are kept.
+  [[nodiscard]] std::size_t CountProofs() const;
   // Returns all known pools, except those that ReadLatest did not find.
   [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
   // The API server was restored from a backup: every pool has to be read again.

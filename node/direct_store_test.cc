@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -155,6 +156,16 @@ TEST_F(DirectStorePoolTest, ReadsThePoolOfABlockOnce) {
 TEST_F(DirectStorePoolTest, AClaimReadsThePoolForTheBlock) {
   EXPECT_EQ(ReadsOf(1), 1);
   EXPECT_EQ(ReadsOf(2), 0);
+}
+
+// A tenant may name 64 pools in an annotation of a pod.
+TEST_F(DirectStorePoolTest, AsksForNoPoolAfterTheFirstUnknownOne) {
+  const int before = api_.CountOf(k8sclient::Method::kGet);
+  const auto pools =
+      store_.ReadPools(std::vector<std::string>{"sh", "unknown-1", "unknown-2", "unknown-3"}, ipam::Freshness::kLatest);
+  ASSERT_TRUE(pools.has_value()) << pools.error().message;
+  EXPECT_EQ(pools->size(), 1U);
+  EXPECT_EQ(api_.CountOf(k8sclient::Method::kGet) - before, 2);
 }
 
 }  // namespace
