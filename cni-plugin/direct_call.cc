@@ -169,7 +169,7 @@ Expected<std::string> DirectCall::Add() {
   running_ = *std::move(running);
   auto answer = call_.Add(*request);
   if (!answer) {
-    place_.directory.ForgetRunning(attachment());
+    EndRunning();
     return std::unexpected(answer.error());
   }
   is_new_ = answer->is_new;
@@ -177,8 +177,13 @@ Expected<std::string> DirectCall::Add() {
   return std::move(answer->text);
 }
 
-Expected<void> DirectCall::TakeBackAdd() {
+void DirectCall::EndRunning() {
+  running_.Close();
   place_.directory.ForgetRunning(attachment());
+}
+
+Expected<void> DirectCall::TakeBackAdd() {
+  EndRunning();
   if (!is_new_) return {};
   if (auto locked = store_.Lock(); !locked) return locked;
   return call_.engine().Del(attachment());

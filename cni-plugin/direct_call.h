@@ -54,6 +54,8 @@ class DirectCall {
   // Called once, right after the store has taken the lock and before it reads anything for a write.
   [[nodiscard]] Expected<void> EnterTurn();
   [[nodiscard]] Expected<std::string> Add();
+  // Records that this ADD no longer runs.
+  void EndRunning();
   [[nodiscard]] Expected<void> Del();
   [[nodiscard]] Expected<void> Gc();
   [[nodiscard]] Expected<void> Status();

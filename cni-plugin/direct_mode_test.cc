@@ -80,6 +80,12 @@ TEST_P(DirectModeOf, WhereTheModeIsDirectTheApiServerIsAsked) {
 INSTANTIATE_TEST_SUITE_P(Table, DirectModeOf, testing::Values("ADD", "DEL", "CHECK", "GC", "STATUS"),
                          [](const auto& c) { return std::string(c.param); });
 
+TEST_F(DirectMode, AnAddThatFailedLeavesNoFileThatSaysThatItRuns) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  EXPECT_THAT(ErrorOf(RunPlugin(Call("ADD")))["msg"], HasSubstr(kApiServer));
+  EXPECT_TRUE(std::filesystem::is_empty(Directory().path() + "/running"));
+}
+
 TEST_F(DirectMode, AWordThatIsNoModeIsAnErrorThatNamesTheFile) {
   ASSERT_TRUE(State().Write("mode", "both\n"));
   EXPECT_THAT(ErrorOf(RunPlugin(Call("DEL")))["msg"], HasSubstr("/mode holds \"both\""));

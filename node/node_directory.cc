@@ -66,6 +66,16 @@ std::optional<BootNanos> EndOf(const HeldFile& running) {
   return facts.st_mtim.tv_sec * kNanosPerSecond + facts.st_mtim.tv_nsec;
 }
 
+// Opens and locks the file of an ADD that has ended. While it is locked, HoldRunning waits for the lock. nullopt: the
+// ADD runs, or another process has removed the file meanwhile, and the name may be that of a younger file.
+std::optional<HeldFile> LockEnded(const Folder& folder, const std::string& name) {
+  auto file = folder.OpenFile(name, O_RDWR);
+  if (!file || flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+  struct stat facts = {};
+  if (fstat(file->descriptor(), &facts) != 0 || facts.st_nlink == 0) return std::nullopt;
+  return *std::move(file);
+}
+
 }  // namespace
 
 Expected<NodeDirectory> NodeDirectory::Open(const std::string& run_dir, const std::string& node,
@@ -237,9 +247,8 @@ void NodeDirectory::ForgetOldMarks() const {
   const auto running = folders_.running.Names();
   if (!running) return;
   for (const std::string& name : *running) {
-    const auto file = folders_.running.OpenFile(name, O_RDWR);
-    if (!file || flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0) continue;
-    if (!is_younger(EndOf(*file), kMarkLifetime)) static_cast<void>(folders_.running.Remove(name).has_value());
+    const auto file = LockEnded(folders_.running, name);
+    if (file && !is_younger(EndOf(*file), kMarkLifetime)) static_cast<void>(folders_.running.Remove(name).has_value());
   }
 }
 
@@ -291,7 +300,9 @@ Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment
 }
 
 void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
-  static_cast<void>(folders_.running.Remove(attachment).has_value());
+  // The file stays locked until it is removed, so that no younger ADD holds it.
+  const auto file = LockEnded(folders_.running, attachment);
+  if (file) static_cast<void>(folders_.running.Remove(attachment).has_value());
 }
 
 void NodeDirectory::NoteEnd(const HeldFile& running) {

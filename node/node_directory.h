@@ -79,6 +79,7 @@ class NodeDirectory {
   // Records that an ADD of the attachment runs, until the HeldFile closes, and sets the file's time as NoteEnd does.
   // Errors: kIo.
   [[nodiscard]] Expected<HeldFile> HoldRunning(const ipam::Attachment& attachment) const;
+  // Removes the file, unless a HeldFile of HoldRunning holds it.
   void ForgetRunning(const ipam::Attachment& attachment) const;
   // Records that the ADD ends now. The file stays until ForgetRunning, or for eleven minutes.
   static void NoteEnd(const HeldFile& running);

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <stop_token>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -101,6 +103,34 @@ TEST_F(NodeDirectoryTest, AnAddThatEndedLongAgoGoesWithTheMarksOfDels) {
   EXPECT_FALSE(is_there(ended));
   EXPECT_TRUE(is_there(lives));
   EXPECT_TRUE(is_there(ended_now));
+}
+
+TEST_F(NodeDirectoryTest, AnAddThatEndedNoLongerCountsOnceItIsForgotten) {
+  const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
+  const BootNanos before = BootTimeNow();
+  a_.HoldRunning(attachment).value().Close();
+  a_.ForgetRunning(attachment);
+  EXPECT_EQ(a_.ReadRunning(before).value(), std::set<ipam::Attachment>{});
+}
+
+// A runtime uses a container ID again at once. The ADD of the new container runs while the DEL of the earlier one does.
+TEST_F(NodeDirectoryTest, AnAddThatRunsStillCountsAfterADelOfAnEarlierContainer) {
+  const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
+  const HeldFile running = a_.HoldRunning(attachment).value();
+  b_.ForgetRunning(attachment);
+  EXPECT_EQ(a_.ReadRunning(BootTimeNow()).value(), std::set<ipam::Attachment>{attachment});
+}
+
+TEST_F(NodeDirectoryTest, AnAddThatRunsCountsHoweverManyDelsOfEarlierContainersComeAtOnce) {
+  const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
+  const auto forget = [&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) b_.ForgetRunning(attachment);
+  };
+  const std::array<std::jthread, 2> dels = {std::jthread(forget), std::jthread(forget)};
+  for (int i = 0; i < 20'000; ++i) {
+    const HeldFile running = a_.HoldRunning(attachment).value();
+    ASSERT_EQ(a_.ReadRunning(BootTimeNow()).value(), std::set<ipam::Attachment>{attachment}) << i;
+  }
 }
 
 TEST_F(NodeDirectoryTest, AVersionIsKept) {
