@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -162,15 +163,18 @@ class Checker {
   // If no IPAllocation exists, the controller writes none (--allocations=off).
   void FindAllocations() {
     if (inventory_.allocations.empty()) return;
-    std::set<std::pair<std::string, ipam::Address>> allocated;  // namespace
-    std::set<std::pair<std::string, ipam::Address>> held;
+    // Namespace, pool and address. Two pools of different spaces may contain the same addresses.
+    using Key = std::tuple<std::string, std::string, ipam::Address>;
+    std::set<Key> allocated;
+    std::set<Key> held;
     for (const Use& use : uses_) {
-      if (use.held() != nullptr) held.emplace(use.held()->pod_namespace, use.address());
+      if (use.held() != nullptr) held.emplace(use.held()->pod_namespace, use.block->pool, use.address());
     }
     for (const crds::Allocation& allocation : inventory_.allocations) {
       for (const crds::AllocatedAddress& item : allocation.addresses) {
-        allocated.emplace(allocation.meta.name_space, item.address);
-        if (held.contains({allocation.meta.name_space, item.address})) continue;
+        const Key key(allocation.meta.name_space, item.pool, item.address);
+        allocated.insert(key);
+        if (held.contains(key)) continue;
         Add({.kind = "allocation-without-entry",
              .object = "ipallocation/" + allocation.meta.name_space + "/" + allocation.meta.name,
              .address = item.address.ToString(),
@@ -182,7 +186,7 @@ class Checker {
     for (const Use& use : uses_) {
       const ipam::HeldEntry* entry = use.held();
       if (entry == nullptr || entry->pod_namespace.empty() || entry->pod.empty()) continue;
-      if (allocated.contains({entry->pod_namespace, use.address()})) continue;
+      if (allocated.contains({entry->pod_namespace, use.block->pool, use.address()})) continue;
       Add(About(use,
                 "entry-without-allocation",
                 "pod " + NameOf(*entry) + " has no IPAllocation for this address",

@@ -20,13 +20,22 @@ using testing::SizeIs;
 
 ipam::Address At(const char* text) { return ipam::Address::Parse(text).value(); }
 
-crds::Allocation AllocationOf(const char* pod, const char* address) {
+crds::Allocation AllocationOf(const char* pod, const char* address, const char* pool = "web") {
   crds::Allocation allocation;
   allocation.meta.name_space = "team-a";
   allocation.meta.name = std::string(pod) + "-x";
   allocation.pod = pod;
-  allocation.addresses = {{.address = At(address), .pool = "web", .block = "10.55.0.0-26"}};
+  allocation.addresses = {{.address = At(address), .pool = pool, .block = "10.55.0.0-26"}};
   return allocation;
+}
+
+// Two spaces have the same addresses, and each has a pod with 10.55.0.1 in one namespace.
+void AddOtherSpaceAndAllocations(Inventory& inventory) {
+  AddOtherSpace(inventory);
+  inventory.blocks.back().pool = "blue";
+  inventory.allocations = {AllocationOf("web-0", "10.55.0.1"),
+                           AllocationOf("db-0", "10.55.0.2"),
+                           AllocationOf("blue-0", "10.55.0.1", "blue")};
 }
 
 struct CheckCase {
@@ -129,6 +138,23 @@ const CheckCase kCases[] = {
      },
      "allocation-without-entry",
      "old-x"},
+    {"AllocationsOfTwoSpacesAreComplete", AddOtherSpaceAndAllocations, ""},
+    {"AllocationIsMissingInOneOfTwoSpaces",
+     [](Inventory& i) {
+       AddOtherSpaceAndAllocations(i);
+       i.allocations.pop_back();
+     },
+     "entry-without-allocation",
+     "team-a/blue-0"},
+    {"AllocationIsLeftInOneOfTwoSpaces",
+     [](Inventory& i) {
+       AddOtherSpaceAndAllocations(i);
+       i.blocks.back().allocations.clear();
+       i.pools[0].status.used = 2;
+       i.pods.pop_back();
+     },
+     "allocation-without-entry",
+     "blue-0-x"},
     {"ObjectIsUnreadable",
      [](Inventory& i) { i.unreadable = {{.code = ErrorCode::kInvalid, .message = "IPBlock b: used is 3"}}; },
      "unreadable",
