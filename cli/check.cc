@@ -120,7 +120,9 @@ class Checker {
       const Pod* pod = inventory_.FindPod(held->pod_namespace, held->pod);
       const bool is_static = !held->uid.empty() && !held->uid.contains('-');
       if (pod == nullptr && is_static) continue;
-      const std::string remedy = "berthctl release " + use.address().ToString();
+      const std::string& space = use.block->space;
+      const std::string remedy =
+          "berthctl release " + use.address().ToString() + (space == ipam::kDefaultSpace ? "" : " --space " + space);
       if (pod == nullptr) {
         Add(About(use, "pod-gone", "pod " + NameOf(*held) + " does not exist", remedy));
       } else if (!IsOf(*held, *pod)) {

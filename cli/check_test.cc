@@ -3,6 +3,8 @@
 #include "cli/check.h"
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -171,6 +173,18 @@ TEST(Check, FindsTwoPodsWithOneAddress) {
   EXPECT_EQ(findings[0].kind, "duplicate");
   EXPECT_THAT(findings[0].message, HasSubstr("team-a/twin"));
   EXPECT_EQ(findings[1].kind, "not-recorded");
+}
+
+TEST(Check, NamesTheSpaceOfAnAddressToReleaseUnlessItIsTheDefault) {
+  Inventory inventory = HealthyInventory();
+  AddOtherSpace(inventory);
+  inventory.pods.clear();
+  std::vector<std::string> remedies;
+  for (const Finding& finding : Check(inventory)) remedies.push_back(finding.remedy);
+  EXPECT_THAT(
+      remedies,
+      testing::UnorderedElementsAre(
+          "berthctl release 10.55.0.1", "berthctl release 10.55.0.2", "berthctl release 10.55.0.1 --space blue"));
 }
 
 TEST(Check, WhatOneOfTwoLooksFoundIsNotWrong) {
