@@ -335,7 +335,10 @@ void World::StartWorkload() {
 
 void World::DeliverIfBound(const json& before, const json& after) {
   if (after.is_null() || before.is_null() || !NodeOf(before).empty() || NodeOf(after).empty()) return;
-  const Pod pod{.name = after["metadata"]["name"], .uid = after["metadata"]["uid"], .units = UnitsOf(after)};
+  const Pod pod{.name = after["metadata"]["name"],
+                .uid = after["metadata"]["uid"],
+                .units = UnitsOf(after),
+                .grace = std::chrono::seconds(after["spec"]["terminationGracePeriodSeconds"].get<std::int64_t>())};
   ++delivering_;
   Spawn(outside_, [this, pod, node = NodeOf(after)] {
     Deliver(pod, node);
