@@ -199,11 +199,11 @@ Expected<void> DirectCall::Del() {
 }
 
 Expected<void> DirectCall::Gc() {
+  if (auto locked = store_.Lock(); !locked) return locked;
   // The runtime made its list before this process started. The list may lack an ADD that was running then, and cannot
-  // have an ADD that started later.
+  // have an ADD that started later. Read these ADDs under the lock: until then others may write their entries.
   const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
-  if (auto locked = store_.Lock(); !locked) return locked;
   const auto intents = place_.directory.ReadIntents("");
   if (!intents) return std::unexpected(intents.error());
   return call_.CollectGarbage(

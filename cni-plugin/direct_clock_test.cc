@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <variant>
 #include <vector>
@@ -12,12 +14,16 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cni-plugin/berth_test_setup.h"
 #include "cni-plugin/direct_call.h"
+#include "cni/attachment.h"
 #include "crds/names.h"
 #include "ipam/entry.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/testing/date_adder.h"
 #include "k8sclient/testing/model_api.h"
+#include "node/lock_watch.h"
+#include "node/node_directory.h"
 #include "node/node_mode.h"
 
 namespace berth::cni_plugin {
@@ -74,6 +80,17 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
     }
     return entries;
   }
+  void PutBlockWith(const std::string& entry) {
+    model_.Put(
+        std::string(crds::kBlocksPath),
+        {{"metadata", {{"name", "10.55.0.0-26"}, {"finalizers", {"ipam.berth.dev/in-use"}}}},
+         {"spec",
+          {{"cidr", "10.55.0.0/26"}, {"node", "n1"}, {"pool", "p1"}, {"poolUID", "uid-of-p1"}, {"space", "default"}}},
+         {"allocations", {{"1", entry}}},
+         {"next", 2},
+         {"used", 1},
+         {"free", 61}});
+  }
   [[nodiscard]] std::string BlockName() const {
     return model_.Objects(std::string(crds::kBlocksPath)).front()["metadata"]["name"];
   }
@@ -125,6 +142,23 @@ TEST_P(DirectClock, AGcAfterARebootFreesByTheApiServersClock) {
   const ipam::Entry entry = Entries().front();
   ASSERT_TRUE(std::holds_alternative<ipam::CoolingEntry>(entry));
   ExpectAbout(std::get<ipam::CoolingEntry>(entry).until_ms, kCooldown);
+}
+
+// API servers whose clocks differ tell the two processes different times.
+TEST_P(DirectClock, AGcKeepsAnEntryThatAnAddWroteWhileTheGcWaitedForTheLockWhateverTimeItNames) {
+  const auto directory = node::NodeDirectory::Open(folder_ + "/run", "n1", "https://model").value();
+  std::optional<node::HeldFile> lock = directory.Lock(/*deadline=*/0).value();
+  Expected<std::string> collected;
+  std::jthread gc([&] { collected = Call(cni::Verb::kGc, ""); });
+  ASSERT_TRUE(Await([&] { return node::IsLockWaitedFor(directory.path() + "/lock"); }));
+  const std::string attachment = cni::MakeAttachment("net", "c1", "eth0");
+  const node::HeldFile running = directory.HoldRunning(attachment).value();
+  PutBlockWith("ns/web u-1 " + attachment + " i=eth0 t=1");
+  lock.reset();
+  gc.join();
+  ASSERT_TRUE(collected.has_value()) << collected.error().message;
+  ASSERT_EQ(Entries().size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<ipam::HeldEntry>(Entries().front()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Errors, DirectClock, testing::Values(-10h * 24 * 365, -1h, 1h, 10h * 24 * 365),
