@@ -191,7 +191,8 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
 }
 
 Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested) {
-  for (int attempt = 0; attempt < kLooksMax; ++attempt) {
+  std::optional<Error> not_claimed;
+  for (int attempt = 0; attempt < kLooksMax && !not_claimed; ++attempt) {
     auto taken = TakeFromKnownBlocks(call, pool, requested);
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
     const auto turn = store_.BeginClaim(*pool);
@@ -208,15 +209,15 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     }
     auto claimed = ClaimAndTake(call, pool, requested, turn->is_all_claimed);
     if (claimed || claimed.error().code != ErrorCode::kExhausted) return claimed;
-    // Other nodes free addresses of Shared blocks all the time, and the controller may have created a block for this
-    // node: only a consistent read can show that no address is free.
-    if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kLatest); !read)
-      return std::unexpected(read.error());
-    taken = TakeFromKnownBlocks(call, pool, requested);
-    if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
-    if (pool->affinity == Affinity::kNode) return claimed;
-    break;
+    not_claimed = claimed.error();
   }
+  // Look once more: other nodes free addresses of Shared blocks all the time, and the controller may have created a
+  // block for this node.
+  if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kLatest); !read)
+    return std::unexpected(read.error());
+  auto taken = TakeFromKnownBlocks(call, pool, requested);
+  if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
+  if (not_claimed && pool->affinity == Affinity::kNode) return std::unexpected(*std::move(not_claimed));
   return Fail(
       ErrorCode::kExhausted,
       "pool " + pool->name + " is exhausted: no address is free in its blocks",

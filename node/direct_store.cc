@@ -158,6 +158,9 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
     pools.push_back(std::make_shared<const ipam::Pool>(*std::move(pool)));
   }
   recent_.NotePools(*objects, begin);
+  if (!is_hint) {
+    for (const ipam::PoolView& pool : pools) latest_[pool->name] = pool;
+  }
   for (const ipam::PoolView& pool : pools) {
     if (is_hint || created_ == nullptr || created_->pool_uid != pool->uid) continue;
     recent_.NotePoolProved(std::exchange(created_, nullptr)->uid);
@@ -166,7 +169,11 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
 }
 
 Expected<ipam::PoolView> DirectStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
-  if (recent_.IsPoolProved(block->uid)) return pool;
+  if (recent_.IsPoolProved(block->uid)) {
+    // This call may have read the pool for this proof, and `pool` may be older.
+    const auto latest = latest_.find(pool->name);
+    return latest != latest_.end() && latest->second->uid == pool->uid ? latest->second : pool;
+  }
   // The API server's cache may show the pool as it was before the block was created.
   const auto latest = ReadPools({{pool->name}}, ipam::Freshness::kLatest);
   if (!latest) return std::unexpected(latest.error());

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -95,6 +96,7 @@ class DirectStore final : public ipam::BlockStore {
   ipam::Runtime& runtime_;
   DirectStoreOptions options_;
   RecentView recent_;
+  std::map<std::string, ipam::PoolView> latest_;  // pools that this call read with kLatest, by name
   ipam::BlockView created_;  // the last block that this call created, until its pool is read with a GET; null: none
   HeldFile lock_;
 };

@@ -147,6 +147,20 @@ TEST_F(DirectStorePoolTest, NothingIsTakenOfABlockThatCameAfterItsPoolWasGone) {
   EXPECT_EQ(result.error().message, "pool sh was deleted meanwhile");
 }
 
+// The ADD's own claim has read the pool since, and has proved the pool of the block.
+TEST_F(DirectStorePoolTest, TakesNoAddressOfAProvedBlockThatWasReservedSinceThePoolWasReadFirst) {
+  const std::vector<std::string> names{"sh"};
+  const auto before = store_.ReadPools(names, ipam::Freshness::kHint);
+  ASSERT_TRUE(before.has_value()) << before.error().message;
+  const auto created = store_.Create(block_, "");
+  ASSERT_TRUE(created.has_value()) << created.error().message;
+  api_.Change(pools_path_, "sh", [](nlohmann::json& pool) { pool["status"]["withheld"] = {"10.88.0.4-10.88.0.7"}; });
+  ASSERT_TRUE(store_.ReadPools(names, ipam::Freshness::kLatest).has_value());
+  const auto pool = store_.PoolOf(before->front(), *created);
+  ASSERT_TRUE(pool.has_value()) << pool.error().message;
+  EXPECT_EQ((*pool)->withheld.size(), 1U);
+}
+
 TEST_F(DirectStorePoolTest, ReadsThePoolOfABlockOnce) {
   CreateBlock();
   EXPECT_EQ(ReadsOf(1), 1);
