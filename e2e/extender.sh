@@ -148,6 +148,7 @@ burst() {
 # Many pods come at once, 20 times, each time on nodes that are empty again.
 bursts() {
   local free=13 more i
+  kubectl get deployment web >/dev/null 2>&1 || deployment web 0 "" >/dev/null
   for ((i = 1; i <= 20; i++)); do
     more=$((i % 3 + 1))
     scale web 0 >/dev/null

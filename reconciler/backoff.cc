@@ -48,8 +48,10 @@ std::optional<Backoff::Time> Backoff::Next(Time now) const {
   return next;
 }
 
-void Backoff::Forget(Time now) {
-  std::erase_if(waits_, [now](const auto& item) { return item.second.not_before + kForgetAfter < now; });
+void Backoff::Forget(Time now, const std::set<std::string>& wanted) {
+  std::erase_if(waits_, [&](const auto& item) {
+    return item.second.not_before + kForgetAfter < now && !wanted.contains(item.first);
+  });
 }
 
 }  // namespace berth::reconciler

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -29,8 +30,9 @@ class Backoff {
 
   // The first time after `now` at which a key's wait ends.
   [[nodiscard]] std::optional<Time> Next(Time now) const;
-  // Forgets each key whose wait ended more than 5 minutes ago, so that keys of deleted objects do not pile up.
-  void Forget(Time now);
+  // Forgets each key whose wait ended more than 5 minutes ago, so that keys of deleted objects do not pile up. Keeps
+  // the keys in `wanted`: their objects wait for their turn, however long this takes.
+  void Forget(Time now, const std::set<std::string>& wanted);
 
  private:
   struct Wait {

@@ -78,10 +78,17 @@ TEST(Backoff, LongWaitsEndTogether) {
 TEST(Backoff, ForgetsWhatIsLongPast) {
   Backoff backoff;
   for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
-  backoff.Forget(kStart + std::chrono::minutes(4));
+  backoff.Forget(kStart + std::chrono::minutes(4), {});
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(1600));
-  backoff.Forget(kStart + std::chrono::minutes(6));
+  backoff.Forget(kStart + std::chrono::minutes(6), {});
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
+}
+
+TEST(Backoff, KeepsWhatIsStillWantedHoweverLongItWaitsForItsTurn) {
+  Backoff backoff;
+  for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
+  backoff.Forget(kStart + std::chrono::minutes(60), {"a"});
+  EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(1600));
 }
 
 }  // namespace

@@ -89,7 +89,6 @@ steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   if (!mailbox_.IsLoaded()) return clock_.Now() + kPassPeriodMax;
   did_something_ = false;
   const Now now = ReadClock();
-  state_.backoff.Forget(now.steady);
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
   Decision decision = decider_.Decide(world_, state_, now, /*relisted=*/false);
   // Before any Node is patched, because the patch makes the scheduler ask again.
@@ -116,6 +115,9 @@ void Controller::Report() {
 }
 
 void Controller::AfterDecision(const Decision& decision, const Now& now) {
+  std::set<ObjectKey> wanted;
+  for (const Action& action : decision.actions) wanted.insert(KeyOf(action));
+  state_.backoff.Forget(now.steady, wanted);
   state_.freed.clear();
   world_.pods.ForgetTouched();
   world_.allocations.ForgetTouched();
@@ -155,7 +157,9 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
   std::vector<std::pair<steady_clock::time_point, const Action*>> by_wait;
   by_wait.reserve(decision.actions.size());
   for (const Action& action : decision.actions) {
-    by_wait.emplace_back(state_.backoff.NotBefore(KeyOf(action)), &action);
+    // An address count was decided by a list of pods that grows old, so it is written first in any case.
+    const bool is_first = std::holds_alternative<ShowNumbers>(action);
+    by_wait.emplace_back(is_first ? steady_clock::time_point::min() : state_.backoff.NotBefore(KeyOf(action)), &action);
   }
   std::ranges::stable_sort(by_wait, {}, &std::pair<steady_clock::time_point, const Action*>::first);
   const auto actions = std::views::elements<1>(by_wait);

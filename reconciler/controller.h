@@ -67,8 +67,9 @@ class Controller {
   // The resourceVersion from which a successor must watch pods to see every deletion whose entry is not freed yet. As
   // new as that allows, because the API server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
-  // The actions whose objects had no failure come first, then the others in the order in which their waits end. So two
-  // actions whose requests get no answer do not take turns while all other actions wait.
+  // Address counts and actions whose objects do not wait come first, in the decision's order. Then come the others, in
+  // the order in which their waits end. So two actions whose requests get no answer do not take turns while all other
+  // actions wait.
   [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision) const;
   // Performs the actions that the back-off allows. False: the API server does not answer, or stop is requested, so the
   // rest was not tried.

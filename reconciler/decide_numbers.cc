@@ -177,7 +177,8 @@ class NumberDecider::Pass {
       fresh = TallyOf(node.name, resource, *listed);
     }
     if (!fresh.Number()) return;
-    if (plan.news.empty()) plan.news = "the Node shows " + Text(resource) + ": " + std::to_string(*fresh.Number());
+    if (!plan.is_bad_news && (plan.news.empty() || !was_shown))
+      plan.news = "the Node shows " + Text(resource) + ": " + std::to_string(*fresh.Number());
     plan.is_first = plan.is_first || !was_shown;
     Write(node, resource, fresh.Number(), fresh, plan);
   }

@@ -195,7 +195,7 @@ struct OrphanFindings {
 };
 
 struct Decision {
-  std::vector<Action> actions;  // in the order in which to perform them
+  std::vector<Action> actions;  // in the order in which to perform them (Controller::InOrder)
   // Objects about which the controller can decide only on a world that was just compared with consistent lists.
   std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;
