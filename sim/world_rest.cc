@@ -144,7 +144,7 @@ void World::AwaitLost() {
 }
 
 void World::AwaitDrained() {
-  const Nanos end = Now() + 3min;
+  const Nanos end = Now() + 3min + pools_.cooldown();
   while (pools_.IsDraining()) {
     if (Now() > end) return story_.Break("drained", "a deleted pool is still there, and nothing is held in it");
     std::this_thread::sleep_for(1s);
