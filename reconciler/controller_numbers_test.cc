@@ -174,6 +174,29 @@ TEST_F(ControllerNumbersTest, OfANodeThatChangedMeanwhileAreDecidedAnew) {
   EXPECT_EQ(patches, 1);
 }
 
+TEST_F(ControllerNumbersTest, AreWrittenBeforeAllElseAlsoAfterAConflict) {
+  PutNode("n1");
+  DeliverNodes();
+  SetNumber("n1", "99");
+  Pass(seconds(6));
+  ASSERT_EQ(NumberOf("n1"), "99") << "each patch got 409";
+  SetNumber("n1", "10");
+  std::vector<std::string> writes;
+  server_->SetFaults([&writes](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kGet) writes.push_back(request.path);
+    return ApiFault::kNone;
+  });
+  for (int pass = 0; NumberOf("n1") == "10"; ++pass) {
+    ASSERT_LT(pass, 10);
+    // Something else to write.
+    PutPool("late" + std::to_string(pass), {{"subnet", "10." + std::to_string(90 + pass) + ".0.0/24"}});
+    writes.clear();
+    PassWithNodes(seconds(1));
+  }
+  EXPECT_GE(writes.size(), 2U);
+  EXPECT_EQ(writes.front(), kNodes + "/n1/status");
+}
+
 TEST_F(ControllerNumbersTest, ThatNobodyAnswersHoldUpReclaimingForTheTimeLimitOfOneRequest) {
   for (int i = 1; i <= 30; ++i) PutNode("n" + std::to_string(i));
   StartAnew(slow_, settings_);
