@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ApiServer: one of several API servers in front of one store. Its watch cache may lag behind the store.
 //
-// As in a real API server, the store answers writes and consistent reads, and the cache answers watches and reads with
-// a resourceVersion. If the cache has not seen this version yet, the read waits for up to three seconds. Answers have a
-// Date in seconds: the wall clocks of API servers are right.
+// The store answers writes and consistent reads, and the cache answers watches and reads with a resourceVersion, as in
+// a real API server. If the cache has not seen this version yet, the read waits for up to three seconds. Answers have a
+// Date in seconds by the server's own wall clock (ClockIsWrongBy).
 #pragma once
 
 #include <condition_variable>

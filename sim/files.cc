@@ -252,7 +252,7 @@ void SetFileTime(int descriptor, const timespec& modified) { Of(descriptor).inod
 int TryLockFile(int descriptor, int operation) {
   const Description& file = Of(descriptor);
   Inode& inode = *file.inode;
-  // As in the kernel, a lock of the other kind is released first.
+  // The kernel also releases a lock of the other kind first.
   const bool had = std::ranges::find(inode.holders, &file) != inode.holders.end();
   const bool is_shared = (operation & LOCK_SH) != 0;
   if (had && is_shared == inode.is_shared && (operation & LOCK_UN) == 0) return 0;
