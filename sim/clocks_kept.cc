@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule `clock`: whatever the clocks of machines show, a freed address cools for the pool's cooldown, and no entry names
-// a time in the future. The checker uses the right time, which API servers have.
+// a time in the future. The checker uses the right time. The clocks of API servers are wrong by error_of_servers at
+// most.
 #include <algorithm>
 #include <chrono>
 #include <map>
