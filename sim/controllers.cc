@@ -10,6 +10,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "reconciler/lead.h"
+#include "reconciler/read_holders.h"
 
 namespace berth::sim {
 
@@ -126,6 +127,14 @@ void Controllers::ReplaceOne(Nanos clock_error) {
   if (one == nullptr) return;
   Kill(*one);
   Start(clock_error);
+}
+
+void Controllers::HoldPodWatches(bool are_held) {
+  if (are_held) story_.Tell("the watches of pods hang");
+  for (Controller* const one : running_) {
+    one->link.Set(are_held ? Link::Trouble{.path = std::string(reconciler::kPodsPath), .is_held = true}
+                           : Link::Trouble());
+  }
 }
 
 void Controllers::EndOne(Nanos clock_error) {

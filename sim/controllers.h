@@ -29,6 +29,8 @@ class Controllers {
   void Start(Nanos clock_error);
   // Kills a random controller, as kill -9 does, and starts another one on another machine.
   void ReplaceOne(Nanos clock_error);
+  // While held, the controllers' watches of pods show nothing.
+  void HoldPodWatches(bool are_held);
   // Sets the wall clock of a random controller.
   void SetClock(Nanos error);
   // Without elections: kills all controllers but one, as an election would let only one lead. Two controllers that lead

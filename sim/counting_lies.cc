@@ -67,7 +67,7 @@ Network::Lies ListsPodsFromCache() {
   };
   const auto versions = std::make_shared<std::deque<Seen>>();
   const auto rewrite = [versions](Request& request) {
-    constexpr Nanos kLag = std::chrono::seconds(4);
+    constexpr Nanos kLag = std::chrono::seconds(10);
     if (request.method != Method::kGet || request.path != reconciler::kPodsPath) return;
     if (!HasParameter(request, "fieldSelector") || HasParameter(request, "resourceVersion")) return;
     while (versions->size() > 1 && (*versions)[1].when + kLag <= Now()) versions->pop_front();

@@ -58,7 +58,19 @@ void World::CheckBurst() {
   workload_.EndWaiting();
   AwaitScheduled();
   AwaitKnown(unknown);
+  // While the watch of pods hangs, the controller knows the pods of the burst only by consistent lists.
+  const bool is_watch_held = May("lag") && Below(2) == 0;
+  controllers_.HoldPodWatches(is_watch_held);
   workload_.Burst("burst", static_cast<int>(8 + Below(40)));
+  if (May("number") && Below(2) == 0) {
+    // The scheduler places the pods of a burst within about two seconds.
+    std::this_thread::sleep_for(std::chrono::milliseconds(Below(2'000)));
+    cluster_.RemoveNumber(machines_[Below(machines_.size())]->node.name());
+  }
+  if (is_watch_held) {
+    std::this_thread::sleep_for(std::chrono::seconds(5 + Below(20)));
+    controllers_.HoldPodWatches(false);
+  }
   AwaitPending();
   workload_.EndWaiting();
   AwaitScheduled();
