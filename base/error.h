@@ -2,8 +2,8 @@
 // Error: the error type of the project. Expected<T>: what every function that can fail returns.
 //
 // The code says what the caller can do. The message tells people what is wrong, and in which object or field; the
-// details say what to do. This file also maps each error code to a CNI error code (SPEC, section "Error"), so that all
-// programs answer in the same way.
+// details say what to do. This file also maps each error code to a CNI error code (CNI specification, section "Error"),
+// so that all programs answer in the same way.
 #pragma once
 
 #include <chrono>
@@ -61,8 +61,9 @@ struct [[nodiscard]] Error {
   friend bool operator==(const Error&, const Error&) = default;
 };
 
-// Quotes text from outside for messages: in double quotes, at most 200 bytes of it (then "..."), and everything but
-// printable ASCII as \xNN. Any text is then safe in JSON and on a terminal.
+// Quotes text from outside for messages: writes its first 200 bytes in double quotes, and "..." if there are more. Puts
+// a backslash before each double quote and backslash, and writes each byte that is not printable ASCII as \xNN. The
+// result is safe in JSON and on a terminal.
 [[nodiscard]] std::string Quoted(std::string_view foreign);
 
 template <typename T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths of the source tree and of the build folder on this machine, for tests and the simulator. They are compiled in a
-// file of their own: with these paths inside, a file must be compiled again in every clone.
+// Paths of the source tree and of the build folder on this machine, for tests and the simulator. places.cc
+// contains nothing else, because a file with these paths inside must be compiled again in every clone.
 #pragma once
 
 #include <string>

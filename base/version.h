@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's version for --version and for the API server. It is compiled in a file of its own, so that after a commit
+// A program's version for --version and for the API server. version.cc contains nothing else, so that after a commit
 // only a small file must be compiled again.
 #pragma once
 

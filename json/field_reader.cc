@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked reads of nlohmann's values: each accessor that could throw is called only after a check of the type.
+// FieldReader checks the type of a value before it calls an accessor of nlohmann/json that could throw.
 #include "json/field_reader.h"
 
 #include <utility>

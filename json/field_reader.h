@@ -23,7 +23,7 @@
 
 namespace berth {
 
-// For texts and lists in a document that is limited as a whole.
+// No limit: for texts and lists in a document whose size is limited as a whole.
 inline constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
 
 // Keeps the first failure.
@@ -45,7 +45,7 @@ class BasicFieldReader {
   // it.
   BasicFieldReader(const Tree& document, Problem& problem);
 
-  // Whether the object has the field, with a value other than null.
+  // True if the object has the field, with a value other than null.
   [[nodiscard]] bool Has(std::string_view key) const { return Find(key) != nullptr; }
   // Fails if the object does not have the field.
   void Require(std::string_view key) const;
@@ -142,9 +142,9 @@ class BasicFieldReader {
   Problem* problem_;
 };
 
-// For objects of the Kubernetes API.
+// FieldReader reads objects of the Kubernetes API.
 using FieldReader = BasicFieldReader<nlohmann::json>;
-// For documents that must be read like Go's decoder reads them.
+// AnyCaseReader reads documents that must be read like Go's decoder reads them.
 using AnyCaseReader = BasicFieldReader<nlohmann::ordered_json>;
 
 extern template class BasicFieldReader<nlohmann::json>;
