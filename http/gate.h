@@ -24,7 +24,8 @@ class Gate {
   using Work = std::function<void()>;
   Gate(boost::asio::thread_pool& workers, const HttpLimits& limits) : workers_(workers), limits_(limits) {}
 
-  // A worker calls `work`, at once or when the request's turn comes. False: waiting_max requests wait already.
+  // A worker calls `work`, at once or when the request's turn comes. False: waiting_max requests of the same urgency
+  // wait already.
   [[nodiscard]] bool Enter(bool is_urgent, Work work) BERTH_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     if (TakeWorker(is_urgent)) {

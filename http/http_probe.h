@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probe: asks a program of berth over its UNIX socket whether the program is healthy or ready. For exec probes, because
-// the image contains neither curl nor a shell.
+// Probe: asks a program of berth over its UNIX socket whether the program is healthy or ready. The kubelet's
+// exec probes use Probe, because the image contains neither curl nor a shell.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct ProbeOptions {
 
 // Returns the body of the server's answer, such as "ok\n". Errors: kInvalid (the path is too long), kUnavailable (no
 // program listens), kTimeout, kNotReady (the status is not 200; the message is the body), kDecode (the answer is not
-// HTTP).
+// HTTP, or the connection breaks before its end).
 [[nodiscard]] Expected<std::string> Probe(const ProbeOptions& options);
 
 }  // namespace berth::http

@@ -40,7 +40,7 @@ class ProbeTest : public testing::Test {
   std::string socket_ = folder_ / "s";
 };
 
-TEST_F(ProbeTest, TellsOneThatRunsFromOneThatIsReady) {
+TEST_F(ProbeTest, TellsAHealthyProgramFromAReadyOne) {
   const auto server = StartServer();
   EXPECT_EQ(Probe({.socket = socket_}).value_or("failed"), "ok\n");
   const auto ready = Probe({.socket = socket_, .asks_ready = true});
@@ -49,14 +49,14 @@ TEST_F(ProbeTest, TellsOneThatRunsFromOneThatIsReady) {
   EXPECT_EQ(ready.error().message, "no blocks yet\n");
 }
 
-TEST_F(ProbeTest, FailsWhereNobodyListens) {
+TEST_F(ProbeTest, FailsIfNoProgramListens) {
   EXPECT_EQ(Probe({.socket = socket_}).error().code, ErrorCode::kUnavailable);
   StartServer().reset();
   EXPECT_EQ(Probe({.socket = socket_}).error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(Probe({.socket = std::string(200, 'x')}).error().code, ErrorCode::kInvalid);
 }
 
-TEST_F(ProbeTest, FailsInTimeWhereTooManyCallersWait) {
+TEST_F(ProbeTest, FailsInTimeIfTooManyCallersWait) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socket_.copy(address.sun_path, socket_.size());
@@ -72,7 +72,7 @@ TEST_F(ProbeTest, FailsInTimeWhereTooManyCallersWait) {
   EXPECT_EQ(outcome.error().code, ErrorCode::kTimeout);
 }
 
-TEST_F(ProbeTest, FailsInTimeWhereNobodyAnswers) {
+TEST_F(ProbeTest, FailsInTimeIfTheProgramDoesNotAnswer) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   socket_.copy(address.sun_path, socket_.size());

@@ -46,7 +46,8 @@ class Listener {
     });
   }
 
-  // Serves the callers that the kernel has accepted, and closes the acceptor. The io_context's thread must not call.
+  // Serves the callers that the kernel has accepted, and closes the acceptor. The io_context's thread must not call
+  // StopAccepting, because it would wait for itself.
   void StopAccepting() {
     asio::post(shared_->io, [this] {
       if (!acceptor_.is_open()) return;

@@ -29,20 +29,23 @@ struct HttpAnswer {
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers = {};  // besides Content-Type and Content-Length
   std::string body = {};
-  // The server calls `done` once: with true after it has written the answer, with false if the caller has gone.
+  // The server calls `done` once: with true after it has written the answer; with false if it could not write the
+  // answer, for example because the caller has gone.
   std::function<void(bool delivered)> done = {};
 };
 
 struct HttpLimits {
-  // How many requests the server serves at a time. It keeps an eighth of the workers for urgent requests.
+  // How many requests the server serves at a time. It keeps an eighth of the workers, rounded down, for urgent
+  // requests.
   std::size_t workers = 64;
-  std::size_t reading_max = 1024;  // connections without a whole request; with one more, the server closes the oldest
+  std::size_t reading_max = 1024;  // connections without a whole request; for one more, PendingConnections ends one
   std::size_t waiting_max = 1024;  // urgent requests that may wait for a worker, and as many other requests
   std::size_t body_bytes_max = std::size_t{5} << 20;
-  // With TLS: how many requests at a time may have a large body; the server answers more of them with 503.
+  // With TLS: a body of more than large_body_bytes is large. While the server reads or serves large_bodies_max requests
+  // with large bodies, it answers further ones with 503.
   std::size_t large_body_bytes = std::size_t{1} << 20;
   std::size_t large_bodies_max = 4;
-  std::chrono::milliseconds io_max = std::chrono::seconds(10);  // for the handshake, a whole request, a whole answer
+  std::chrono::milliseconds io_max = std::chrono::seconds(10);  // for a handshake, a request (TLS: its body), an answer
 };
 
 // PEM files. The server reads the files again when they change. If the new files are unusable, the server keeps the old

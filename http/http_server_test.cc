@@ -171,7 +171,7 @@ TEST_F(HttpServerTest, ClosesAConnectionWhoseRequestDoesNotComeInTime) {
   EXPECT_TRUE(half.IsClosed());
 }
 
-TEST_F(HttpServerTest, WithTooManyIdleConnectionsTheOldestGoes) {
+TEST_F(HttpServerTest, ClosesTheOldestOfTooManyIdleConnections) {
   StartServer({.socket_limits = {.reading_max = 2}});
   const HttpTestCaller oldest = Connect();
   const HttpTestCaller second = Connect();
@@ -192,7 +192,7 @@ TEST_F(HttpServerTest, TellsOnceWhetherTheAnswerWasDelivered) {
   EXPECT_EQ(delivered_, (std::vector{false, true}));
 }
 
-TEST_F(HttpServerTest, WhatIsUrgentDoesNotWaitForWhatIsNot) {
+TEST_F(HttpServerTest, UrgentRequestsDoNotWaitForOtherRequests) {
   StartServer({.socket_limits = {.workers = 8}});
   const auto slow = AskSlowly(7);
   const HttpTestCaller waiting = Ask("/slow");
@@ -202,7 +202,7 @@ TEST_F(HttpServerTest, WhatIsUrgentDoesNotWaitForWhatIsNot) {
   EXPECT_EQ(waiting.ReceiveStatus(), "200");
 }
 
-TEST_F(HttpServerTest, OneTooManyIsToldSo) {
+TEST_F(HttpServerTest, Answers503IfTooManyRequestsWait) {
   StartServer({.socket_limits = {.workers = 8, .waiting_max = 1}});
   const auto slow = AskSlowly(7);
   const HttpTestCaller first = Ask("/x");
@@ -213,7 +213,7 @@ TEST_F(HttpServerTest, OneTooManyIsToldSo) {
   EXPECT_EQ(StatusOf("/urgent"), "200");
 }
 
-TEST_F(HttpServerTest, ThoseWhomWorkersAreFreeForAreNotTooMany) {
+TEST_F(HttpServerTest, RequestsWithAFreeWorkerDoNotCountAsWaiting) {
   StartServer({.socket_limits = {.workers = 8, .waiting_max = 1}});
   std::vector<HttpTestCaller> callers;
   for (int i = 0; i < 7; ++i) callers.push_back(Connect());
@@ -237,7 +237,7 @@ TEST_F(HttpServerTest, TcpTakesNoWorkerOfTheSocket) {
   EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
 }
 
-TEST_F(HttpServerTest, NeedsNoSocketWhereItHasAPort) {
+TEST_F(HttpServerTest, NeedsNoUnixSocketIfItHasAPort) {
   const auto server = HttpServer::Make(
       {.tcp_address = "[::1]:0"},
       {.answer = [](const HttpRequest&) { return HttpAnswer(); }, .overload = [] { return HttpAnswer(); }});
@@ -295,7 +295,7 @@ struct RefusedRequest {
 
 class RefusedRequestTest : public HttpServerTest, public testing::WithParamInterface<RefusedRequest> {};
 
-TEST_P(RefusedRequestTest, IsToldWhy) {
+TEST_P(RefusedRequestTest, GetsTheStatusThatSaysWhy) {
   StartServer();
   const HttpTestCaller caller = Connect();
   caller.Send(GetParam().text);
@@ -337,7 +337,7 @@ TEST_F(HttpServerTest, ACallerThatDoesNotReadItsAnswerKeepsNoWorker) {
   EXPECT_GT(lazy.Receive().size(), std::size_t{8} << 20);
 }
 
-TEST_F(HttpServerTest, ServesWhomItHasLetInAndRefusesTheRest) {
+TEST_F(HttpServerTest, ServesAcceptedCallersAndRefusesLaterOnes) {
   StartServer({.socket_limits = {.workers = 1}});
   const auto slow = AskSlowly(1);  // the only worker is busy
   const HttpTestCaller before = Ask("/x");
@@ -354,7 +354,7 @@ TEST_F(HttpServerTest, LeavesTheSocketOfItsSuccessorAlone) {
   EXPECT_EQ(StatusOf("/x"), "200");
 }
 
-TEST_F(HttpServerTest, EndsThoughSomebodySendsNothing) {
+TEST_F(HttpServerTest, EndsEvenIfACallerSendsNothing) {
   StartServer();
   const HttpTestCaller idle = Connect();
   const HttpTestCaller busy = Ask("/x");

@@ -69,7 +69,7 @@ class HttpTestCaller {
       text.append(buffer.data(), static_cast<std::size_t>(count));
     }
   }
-  // Whether the server ends the connection within 10 s, without an answer.
+  // True if the server ends the connection within 10 s, without an answer.
   [[nodiscard]] bool IsClosed() const {
     constexpr int kWaitMillis = 10'000;
     pollfd polled{.fd = descriptor_, .events = POLLIN, .revents = 0};

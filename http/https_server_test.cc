@@ -125,7 +125,7 @@ TEST_F(HttpsServerTest, RefusesABodyThatIsTooLarge) {
   EXPECT_EQ(Ask(*Client(authority_), std::string(1000, 'x')), "POST /filter 1000");
 }
 
-TEST_F(HttpsServerTest, RefusesLargeBodiesBeyondTheirNumber) {
+TEST_F(HttpsServerTest, RefusesTooManyLargeBodies) {
   HttpServerOptions options = Options();
   options.tcp_limits.large_body_bytes = 10;
   options.tcp_limits.large_bodies_max = 0;
@@ -134,7 +134,7 @@ TEST_F(HttpsServerTest, RefusesLargeBodiesBeyondTheirNumber) {
   EXPECT_EQ(Ask(*Client(authority_), std::string(10, 'x')), "POST /filter 10");
 }
 
-TEST_F(HttpsServerTest, SilentCallersHoldUpNobody) {
+TEST_F(HttpsServerTest, SilentCallersDoNotDelayOthers) {
   HttpServerOptions options = Options();
   options.tcp_limits.reading_max = 4;
   Start(options);
@@ -144,7 +144,7 @@ TEST_F(HttpsServerTest, SilentCallersHoldUpNobody) {
   silent.front()->AwaitEnd();  // the server closed the oldest connection
 }
 
-TEST_F(HttpsServerTest, ASilentCallerMakesRoomBeforeAnIdleConnection) {
+TEST_F(HttpsServerTest, ClosesASilentConnectionBeforeAnIdleOne) {
   HttpServerOptions options = Options();
   options.tcp_limits.reading_max = 2;
   options.tcp_limits.io_max = std::chrono::hours(1);
@@ -181,7 +181,7 @@ TEST_F(HttpsServerTest, EndsAConnectionAfterAnAnswerThatSaysSo) {
   EXPECT_EQ(Ask(*client), "2") << "over another connection";
 }
 
-TEST_F(HttpsServerTest, EndsThoughAConnectionIsIdle) {
+TEST_F(HttpsServerTest, EndsEvenIfAConnectionIsIdle) {
   Start(Options());
   const auto idle = Client(authority_);
   EXPECT_EQ(Ask(*idle), "POST /filter 2");

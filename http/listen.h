@@ -25,7 +25,7 @@ struct TcpAcceptor {
   Acceptor acceptor;
   int port;
 };
-// Listens on TCP. text: see HttpServerOptions::tcp_address. Errors: kInvalid (the text), kIo.
+// Listens on TCP. `text`: see HttpServerOptions::tcp_address. Errors: kInvalid (the text), kIo.
 [[nodiscard]] Expected<TcpAcceptor> ListenTcp(boost::asio::io_context& io, const std::string& text, bool shares_port);
 
 }  // namespace berth::http

@@ -216,7 +216,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     serializer_ = std::make_unique<bhttp::response_serializer<bhttp::string_body>>(response_);
   }
 
-  // Writes the rest of the answer.
+  // Writes the answer, or the rest that Serve could not write at once.
   void Write() {
     // While a slow caller reads its answer, the worker is free for another request, unless it has to call `done`.
     if (!done_ && std::exchange(has_worker_, false)) shared_.gate.Leave(is_urgent_);
@@ -227,7 +227,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     });
   }
 
-  // Any thread calls Finish.
+  // The io_context's thread or a worker calls Finish.
   void Finish(bool delivered) {
     if (const auto done = std::exchange(done_, {})) Call("after " + request_.path, [&] { done(delivered); });
     // Frees the last request's memory while the connection waits for the next request.
