@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what is left beside the assumed entries.
+// Chooser: subtracts the assumed entries from the snapshot's addresses, and chooses nodes.
 #include "extender/choice.h"
 
 #include <algorithm>
@@ -88,7 +88,8 @@ class Chooser::Ledger {
                                [&](std::size_t index) { return snapshot_.shared[index].resource == resource; });
   }
 
-  // Addresses that a node lacks count against every Shared pool that serves the node.
+  // The addresses of the node's own blocks and of its Shared pools. If any node lacks addresses, they count against
+  // every Shared pool that serves that node.
   [[nodiscard]] std::int64_t Room(const std::string& node, const NodeRoom& room, const std::string& resource) const {
     const std::int64_t own = OwnRoom(node, room, resource);
     if (!HasShared(room, resource)) return own;
@@ -165,7 +166,7 @@ Chooser::Rooms Chooser::Available() const {
   return rooms;
 }
 
-// Whether more is left than before of a resource for which pods wait.
+// True if more is left than before of a resource for which pods wait.
 bool Chooser::HasGrown(const Rooms& rooms) const {
   for (const auto& [name, units] : rooms) {
     const auto before = available_.find(name);
@@ -225,7 +226,7 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
     choice.nodes = {fresh.node == nullptr ? *best.node : *fresh.node};
     tried.insert(choice.nodes.front());
   }
-  // Both lists have the same order.
+  // `choice.nodes` has the order of `offered`.
   auto chosen = choice.nodes.begin();
   for (const std::string& name : offered) {
     if (chosen != choice.nodes.end() && *chosen == name) {

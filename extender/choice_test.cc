@@ -74,25 +74,25 @@ TEST_F(ChooserTest, APodThatNeedsNoAddressMayRunAnywhere) {
   EXPECT_EQ(chooser_.assumed(), 0U);
 }
 
-TEST_F(ChooserTest, WhereAddressesArePlentyAllNodesThatHaveThemAreAnswered) {
+TEST_F(ChooserTest, AnswersAllNodesThatHavePlentyOfAddresses) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(kPlenty + 1)}, {"n2", Own(kPlenty + 1)}}, .shared = {}}));
   EXPECT_THAT(Ask(PodOf("a")).nodes, ElementsAre("n1", "n2"));
 }
 
-TEST_F(ChooserTest, ANodeThatIsShortIsNotAnsweredBesideOneThatHasPlenty) {
+TEST_F(ChooserTest, LeavesOutANodeWithFewAddressesIfAnotherHasPlenty) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(5)}, {"n2", Own(100)}}, .shared = {}}));
   const Choice choice = Ask(PodOf("a"));
   EXPECT_THAT(choice.nodes, ElementsAre("n2"));
   EXPECT_THAT(choice.full, ElementsAre(Pair("n1", HasSubstr("another node"))));
 }
 
-TEST_F(ChooserTest, WhereAddressesAreShortTheOneNodeWithMostIsAnswered) {
+TEST_F(ChooserTest, AnswersTheOneNodeWithMostAddressesIfAddressesAreShort) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(2)}, {"n2", Own(3)}}, .shared = {}}));
   EXPECT_THAT(Ask(PodOf("a")).nodes, ElementsAre("n2"));
   EXPECT_THAT(Ask(PodOf("b")).nodes, ElementsAre("n1")) << "both have two left: the first one offered";
 }
 
-TEST_F(ChooserTest, OfABurstExactlyAsManyPodsAsThereAreAddressesGetANode) {
+TEST_F(ChooserTest, ABurstOfPodsGetsExactlyAsManyNodesAsThereAreAddresses) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(5)}, {"n2", Own(8)}}, .shared = {}}));
   EXPECT_EQ(Placed(20), 13);
 }
@@ -107,7 +107,7 @@ TEST_F(ChooserTest, ABurstThatStartsWithPlentyEndsWithoutPromisingTooMuch) {
   EXPECT_LE(worst["n2"], 100);
 }
 
-TEST_F(ChooserTest, WhenOnlyPodsOnUnknownNodesAreInTheWayTheAnswerIsErrorAndNotFull) {
+TEST_F(ChooserTest, AnswersErrorAndNotFullIfOnlyPodsOnUnknownNodesAreInTheWay) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(100)}, {"n2", Own(100)}}, .shared = {}}));
   Choice last;
   for (int i = 0; i < 300; ++i) last = Ask(PodOf("p" + std::to_string(i)));
@@ -136,7 +136,7 @@ TEST_F(ChooserTest, APodNeedsEachOfItsResources) {
   EXPECT_THAT(choice.excluded, ElementsAre(Pair("n2", HasSubstr("ipv6"))));
 }
 
-TEST_F(ChooserTest, APodThatNeedsMoreThanAnyNodeHasFindsNone) {
+TEST_F(ChooserTest, APodThatNeedsMoreThanAnyNodeHasFindsNoNode) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(2)}, {"n2", Own(2)}}, .shared = {}}));
   EXPECT_THAT(Ask(PodOf("a", 3)).nodes, IsEmpty());
   EXPECT_EQ(Ask(PodOf("b", 2)).nodes.size(), 1U);
@@ -149,7 +149,7 @@ TEST_F(ChooserTest, APodThatAsksAgainTakesNothingFromItself) {
   EXPECT_THAT(Ask(PodOf("b")).nodes, IsEmpty());
 }
 
-TEST_F(ChooserTest, WhereAddressesAreShortAPodThatAsksAgainGetsEachNodeInTurn) {
+TEST_F(ChooserTest, APodThatAsksAgainGetsEachNodeInTurnIfAddressesAreShort) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(100)}, {"n2", Own(5)}, {"n3", Own(3)}}, .shared = {}}));
   std::vector<std::string> answered;
   for (int i = 0; i < 5; ++i) {
@@ -209,7 +209,7 @@ TEST_F(ChooserTest, APodThatFindsNoNodeIsNotAssumed) {
   EXPECT_EQ(chooser_.assumed(), 0U);
 }
 
-TEST_F(ChooserTest, ThatThereIsMoreRoomWakesTheSchedulerIfAPodFoundNone) {
+TEST_F(ChooserTest, MoreRoomWakesTheSchedulerIfAPodFoundNoNode) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(0)}}, .shared = {}}));
   EXPECT_FALSE(Publish({.nodes = {{"n1", Own(1)}}, .shared = {}})) << "no pod has asked";
   EXPECT_FALSE(Publish({.nodes = {{"n1", Own(0)}}, .shared = {}}));
@@ -285,7 +285,7 @@ TEST_F(ChooserTest, AddressesOfASharedPoolBelongToAllNodesTogether) {
   EXPECT_EQ(Placed(20), 7);
 }
 
-TEST_F(ChooserTest, ANodesOwnAddressesComeBesideThoseOfASharedPool) {
+TEST_F(ChooserTest, ANodesOwnAddressesAddToThoseOfASharedPool) {
   static_cast<void>(
       Publish({.nodes = {{"n1", WithShared(2)}, {"n2", WithShared(0)}}, .shared = {{.resource = "ipv4", .free = 3}}}));
   EXPECT_EQ(Placed(20), 5);
@@ -297,7 +297,7 @@ TEST_F(ChooserTest, PodsThatLackAddressesOnOneNodeTakeFromTheSharedPoolOfAll) {
   EXPECT_EQ(Placed(20), 1);
 }
 
-TEST_F(ChooserTest, WhatALackingNodeTakesDoesNotCountAgainstSharedPoolsOfOtherNodes) {
+TEST_F(ChooserTest, AddressesThatANodeLacksDoNotCountAgainstSharedPoolsOfOtherNodes) {
   static_cast<void>(Publish(
       {.nodes = {{"n1", {.left = {{"ipv4", -5}}, .shared = {0}}}, {"n2", {.left = {{"ipv4", 0}}, .shared = {1}}}},
        .shared = {{.resource = "ipv4", .free = 5}, {.resource = "ipv4", .free = 1}}}));
@@ -315,7 +315,7 @@ TEST_F(ChooserTest, ScoresGrowWithTheAddressesThatAreLeft) {
   EXPECT_THAT(chooser_.Scores(PodOf("a"), {"n1", "n2", "n3", "n4"}), ElementsAre(10, 5, 0, 0));
 }
 
-TEST_F(ChooserTest, NodesHaveOneScoreForAPodThatNeedsNoAddress) {
+TEST_F(ChooserTest, AllNodesHaveTheSameScoreForAPodThatNeedsNoAddress) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(101)}, {"n2", Own(51)}}, .shared = {}}));
   EXPECT_THAT(chooser_.Scores({.key = "a/b", .uid = "b", .needs = {}}, {"n1", "n2"}), ElementsAre(0, 0));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads, compares and writes.
+// Writes the EndpointSlice only if it differs from what is wanted, and changes or creates the CSIStorageCapacity.
 #include "extender/endpoints.h"
 
 #include <utility>

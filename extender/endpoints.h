@@ -29,14 +29,15 @@ struct Endpoint {
   std::uint16_t port = 0;
 };
 
-// Makes this endpoint the Service's only endpoint in the slice. Errors: those of the requests.
+// Makes this endpoint the Service's only endpoint in the slice of its address family. Errors: those of the requests.
 [[nodiscard]] Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint,
                                            const k8sclient::CallOptions& options);
 // Makes kube-scheduler try pods again that found no node. `stamp` has to differ from that of the previous call. Errors:
 // those of the requests.
 [[nodiscard]] Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
                                            const k8sclient::CallOptions& options);
-// Writes the endpoint at once and then every kEndpointPeriod, until stop is requested. Logs failures.
+// Writes the endpoint at once and then every kEndpointPeriod, until stop is requested. Logs a failure, and tries again
+// after 1 s.
 void KeepEndpoint(k8sclient::Api& api, k8sclient::Clock& clock, const Endpoint& endpoint, const std::stop_token& stop);
 
 }  // namespace berth::extender

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The EndpointSlice on an API server with one slice or none.
+// WriteEndpoint, WakeScheduler and KeepEndpoint with an API server that has one object or none.
 #include "extender/endpoints.h"
 
 #include <optional>
@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr const char* kSlices = "/apis/discovery.k8s.io/v1/namespaces/berth-system/endpointslices";
 const Endpoint kEndpoint{.name_space = "berth-system", .address = "10.0.0.7", .port = 9747};
 
-// An API server with one EndpointSlice, or none.
+// An API server that returns the same object for every path: the last one created.
 class EndpointsTest : public testing::Test {
  protected:
   EndpointsTest() {
@@ -96,7 +96,7 @@ TEST_F(EndpointsTest, WakesTheSchedulerByAnObjectThatItMakesOnceAndThenChanges) 
   EXPECT_EQ((*slice_)["capacity"], "18");
 }
 
-TEST_F(EndpointsTest, TellsThatItMayNot) {
+TEST_F(EndpointsTest, ReturnsTheErrorOfARequestThatTheApiServerForbids) {
   api_.on_call = [](const Request&) {
     return Response{.status = 403, .body = R"({"kind": "Status", "reason": "Forbidden", "code": 403})"};
   };

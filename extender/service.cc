@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs.
+// Answers the verbs filter and prioritize.
 #include "extender/service.h"
 
 #include <utility>

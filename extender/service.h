@@ -23,8 +23,9 @@ class Service {
     // Reads the pod's identity and needs from its JSON.
     std::function<Expected<Pod>(const nlohmann::json& pod)> read_pod;
     std::function<SteadyTime()> now = [] { return std::chrono::steady_clock::now(); };
-    // Called after each request. `verb`: filter, prioritize or other. `result`: chosen, none (no node has an address
-    // left), error (the answer only says why no choice is possible) or refused (berth does not understand the request).
+    // Called after each request. `verb`: filter, prioritize or other. `result`: chosen, none (the answer to filter
+    // has no node), error (the answer only says why no choice is possible) or refused (berth does not understand the
+    // request).
     std::function<void(std::string_view verb, std::string_view result, std::chrono::nanoseconds took)> observe =
         [](std::string_view, std::string_view, std::chrono::nanoseconds) {};
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths, statuses and what is observed of each request.
+// Service: paths, statuses, and the verb and result that it reports for each request.
 #include "extender/service.h"
 
 #include <string>
@@ -61,7 +61,7 @@ TEST_F(ServiceTest, PrioritizesNodes) {
   EXPECT_THAT(observed_, ElementsAre("prioritize chosen"));
 }
 
-TEST_F(ServiceTest, WithoutLeadingTheAnswerIsAnError) {
+TEST_F(ServiceTest, AnswersErrorIfTheControllerDoesNotLead) {
   const http::HttpAnswer answer = service_.Answer("POST", "/filter", kBody);
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(json::parse(answer.body)["Error"], "berth: this berth-controller does not lead");
@@ -70,14 +70,14 @@ TEST_F(ServiceTest, WithoutLeadingTheAnswerIsAnError) {
   EXPECT_THAT(observed_, ElementsAre("filter error"));
 }
 
-TEST_F(ServiceTest, NoNodeIsObserved) {
+TEST_F(ServiceTest, ReportsNoneIfNoNodeHasAnAddress) {
   Lead();
   static_cast<void>(service_.Answer("POST", "/filter", kBody));
   static_cast<void>(service_.Answer("POST", "/filter", R"({"Pod": {"metadata": {"uid": "b"}}, "NodeNames": ["n1"]})"));
   EXPECT_THAT(observed_, ElementsAre("filter chosen", "filter none"));
 }
 
-TEST_F(ServiceTest, RefusesWhatItDoesNotKnow) {
+TEST_F(ServiceTest, RefusesOtherMethodsUnknownPathsAndMalformedBodies) {
   const struct {
     const char* method;
     const char* target;

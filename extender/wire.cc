@@ -30,7 +30,7 @@ json* Member(json& object, std::string_view key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// Whether the text has more than kDepthMax levels; real pods have fewer than 20. nlohmann/json copies and writes each
+// True if the text has more than kDepthMax levels; real pods have fewer than 20. nlohmann/json copies and writes each
 // level by a call of its own, and its parser's callback, which could limit the levels, takes quadratic time for a list
 // of many objects.
 bool IsNestedTooDeep(std::string_view text) {
@@ -85,7 +85,7 @@ std::string Key(const char* go_name, const char* lower, bool has_lower_keys) {
   return has_lower_keys ? lower : go_name;
 }
 
-// JSON text. Bytes that are no UTF-8, which only a hostile question has, are replaced.
+// Returns JSON text. Replaces bytes that are not UTF-8, which only a hostile question has.
 std::string Text(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace

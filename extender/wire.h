@@ -25,11 +25,12 @@ struct Question {
   bool has_lower_keys = false;
 };
 
-// Errors: kDecode (no JSON), kInvalid (other JSON than ExtenderArgs, JSON of more than 100 levels, or a node without a
-// name or twice).
+// Errors: kDecode (no JSON), kInvalid (other JSON than ExtenderArgs, JSON of more than 100 levels, a node without a
+// name, or a node that is in the list twice).
 [[nodiscard]] Expected<Question> ParseQuestion(std::string_view body);
 
-// ExtenderFilterResult, with node names or whole Nodes as in the question. Moves the Nodes out of `question`.
+// ExtenderFilterResult, with node names or whole Nodes as in the question. If `choice` has an error: only the error,
+// like FilterError.
 [[nodiscard]] std::string FilterAnswer(Question question, const Choice& choice);
 // ExtenderFilterResult that only says why there is no result. The scheduler tries the pod again after a second or more.
 [[nodiscard]] std::string FilterError(const std::string& error, bool has_lower_keys = false);

@@ -74,17 +74,17 @@ TEST(Wire, SaysWhatIsWrongWithAQuestion) {
   }
 }
 
-TEST(Wire, ADeepQuestionEndsNoStack) {
+TEST(Wire, RefusesADeepQuestionWithoutAStackOverflow) {
   const std::string deep = R"({"Pod": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
   EXPECT_FALSE(ParseQuestion(deep));
 }
 
-TEST(Wire, BracketsInAStringNestNothing) {
+TEST(Wire, BracketsInAStringAreNoLevels) {
   const std::string text = std::string(200, '[') + R"(\"[\\)" + std::string(200, '{');
   EXPECT_TRUE(ParseQuestion(R"({"Pod": {"a": ")" + text + R"("}, "NodeNames": ["n1"]})"));
 }
 
-TEST(Wire, AsManyNodesAsThereAreNestNothing) {
+TEST(Wire, AThousandNodesAreNotTooManyLevels) {
   std::string nodes = R"({"metadata": {"name": "n0"}})";
   for (int i = 1; i < 1000; ++i) nodes += R"(, {"metadata": {"name": "n)" + std::to_string(i) + "\"}}";
   const auto question = ParseQuestion(R"({"Pod": {}, "Nodes": {"items": [)" + nodes + "]}}");
@@ -102,7 +102,7 @@ TEST(Wire, AnswersNamesWithNames) {
                        "FailedAndUnresolvableNodes": {"n3": "no pool"}, "Error": ""})"));
 }
 
-TEST(Wire, AnswersNodesWithThoseThatWereOffered) {
+TEST(Wire, AnswersWholeNodesWithTheOfferedNodes) {
   auto question = ParseQuestion(
       R"({"pod": {}, "nodes": {"metadata": {}, "items": [{"metadata": {"name": "n1"}}, {"metadata": {"name": "n2"}, "spec": {}}]}})");
   ASSERT_TRUE(question);
@@ -112,13 +112,13 @@ TEST(Wire, AnswersNodesWithThoseThatWereOffered) {
                        "failedNodes": {}, "failedAndUnresolvableNodes": {}, "error": ""})"));
 }
 
-TEST(Wire, NoNodeIsAnEmptyListAndNotNull) {
+TEST(Wire, AnswersNoNodeWithAnEmptyListAndNotNull) {
   auto question = ParseQuestion(R"({"Pod": {}, "NodeNames": ["n1"]})");
   ASSERT_TRUE(question);
   EXPECT_EQ(Parsed(FilterAnswer(*std::move(question), {}))["NodeNames"], json::array());
 }
 
-TEST(Wire, AnErrorHasNothingElse) {
+TEST(Wire, AnErrorAnswerHasNoOtherMember) {
   EXPECT_EQ(Parsed(FilterError("why")), Parsed(R"({"Error": "berth: why"})"));
   EXPECT_EQ(Parsed(FilterError("why", true)), Parsed(R"({"error": "berth: why"})"));
 }
