@@ -18,7 +18,7 @@ namespace berth::cni {
 [[nodiscard]] ipam::Attachment MakeAttachment(std::string_view network_name, std::string_view container_id,
                                               std::string_view interface);
 
-// Whether `text` has the form of an attachment.
+// True if `text` has the form of an attachment.
 [[nodiscard]] bool IsAttachment(std::string_view text);
 
 }  // namespace berth::cni

@@ -28,7 +28,7 @@ TEST(Attachment, BeginsWithTheNetworksDigits) {
   EXPECT_TRUE(MakeAttachment("n1", "c1", "eth0").starts_with(NetworkDigits("n1") + "-"));
 }
 
-TEST(Attachment, HasAForm) {
+TEST(Attachment, HasOnlyTheDocumentedForm) {
   EXPECT_TRUE(IsAttachment(MakeAttachment("n1", "c1", "eth0")));
   for (const char* text : {"",
                            "passwd",

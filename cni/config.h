@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // NetworkConfig: the interface plugin's whole network configuration from stdin, whose section `ipam` is for berth.
 //
-// It is read like the reference libraries read it: keys in any letter case, the last of duplicate keys counts, null
-// counts as absent, and unknown keys are ignored. A byte order mark, trailing bytes and anything but one JSON object
-// are refused (docs/cni.md). The limits of depth, size and number of values are checked while parsing, so no input can
-// exhaust the process.
+// berth reads a configuration like the reference libraries do: keys may have any letter case, the last of duplicate
+// keys counts, null counts as absent, and unknown keys are ignored. ParseConfig refuses a byte order mark, trailing
+// bytes and anything but one JSON object (docs/cni.md). It checks the limits of depth, size and number of values while
+// it parses, so no input can exhaust the process.
 #pragma once
 
 #include <chrono>
@@ -99,17 +99,20 @@ using ConfigTree = std::shared_ptr<const nlohmann::ordered_json>;
 //
 // DEL and GC ignore pools, routes, dns, runtimeConfig, args and prevResult, even if these have errors. If `ipam` is
 // missing, DEL and GC use the defaults. ADD ignores prevResult. Errors, in the order in which ParseConfig checks them:
-//   kDecode               not one JSON object; a value of the wrong JSON type (the message names the field)
+//   kDecode               not one JSON object; cniVersion or `name` is not a string
 //   kInvalid              `name` is missing or malformed
 //   kIncompatibleVersion  cniVersion is not supported, or does not have the verb yet; kDecode if the verb is CHECK, GC
 //                         or STATUS and cniVersion is not a version number
-//   kInvalid              a value that breaks a rule; `ipam` is missing; prevResult is missing (CHECK)
+//   kDecode               another member has a value of the wrong JSON type (the message names the field)
+//   kInvalid              a value breaks a rule; `ipam` is missing; prevResult is missing (CHECK)
+//   kIncompatibleVersion  prevResult has another cniVersion (CHECK)
+// ParseConfig checks the last three together, member by member, and returns the first error.
 [[nodiscard]] Expected<NetworkConfig> ParseConfig(const ConfigTree& tree, Verb verb);
 // Calls ParseConfigTree, then ParseConfig.
 [[nodiscard]] Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb);
 
-// The cniVersion of an error object: the configuration's version if it can be read and is supported, otherwise the
-// newest.
+// The cniVersion of an error object: the configuration's version (0.1.0 if absent) if it can be read and is supported,
+// otherwise the newest.
 [[nodiscard]] Version VersionForErrors(const ConfigTree& tree);
 [[nodiscard]] Version VersionForErrors(std::string_view bytes);
 

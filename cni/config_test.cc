@@ -194,7 +194,7 @@ std::vector<RefusedConfigCase> BodyCases() {
 INSTANTIATE_TEST_SUITE_P(Body, RefusedConfig, testing::ValuesIn(BodyCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Config, EveryVerbReadsTheWholeOfAGoodOne) {
+TEST(Config, EveryVerbAcceptsAGoodConfiguration) {
   for (const Verb verb : kVerbsWithConfig) {
     const auto got = ParseConfig(Good(), verb);
     ASSERT_TRUE(got.has_value()) << ToString(verb) << ": " << got.error().message;
@@ -334,7 +334,7 @@ const std::vector<AttachmentsCase>& AttachmentsCases() {
 INSTANTIATE_TEST_SUITE_P(Table, ConfigAttachments, testing::ValuesIn(AttachmentsCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(VersionForErrors, IsTheConfigurationsWhereThatCanBeRead) {
+TEST(VersionForErrors, IsThatOfTheConfigurationIfItCanBeRead) {
   EXPECT_EQ(VersionForErrors(R"({"cniVersion":"0.4.0","name":5})"), Version::k0_4_0);
   EXPECT_EQ(VersionForErrors("{}"), Version::k0_1_0);
   for (const char* unusable : {"", "{", "[]", R"({"cniVersion":"2.0.0"})", R"({"cniVersion":5})"}) {

@@ -68,7 +68,8 @@ Expected<void> CheckInterfaceName(std::string_view name) {
   return Fail(ErrorCode::kEnvironment, "CNI_IFNAME: " + std::string(fault), Quoted(name));
 }
 
-// Checks in this order. A malformed value ends the check at once; missing variables are collected for one message.
+// Checks the variables one after the other. A malformed value ends the check at once. Collects all missing variables
+// for one message.
 Expected<void> CheckVariables(const Environment& environment, std::string_view path) {
   std::string missing;
   const auto require = [&missing](std::string_view name, std::string_view value) {

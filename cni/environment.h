@@ -46,7 +46,7 @@ using ReadVariable = std::function<const char*(const char* name)>;
 // interface name (the details quote it); otherwise one message with all missing variables.
 [[nodiscard]] Expected<Environment> ParseEnvironment(const ReadVariable& read);
 
-// Whether `text` consists of letters, digits, "_", "." and "-", and begins with a letter or digit. Container IDs and
+// True if `text` consists of letters, digits, "_", "." and "-", and begins with a letter or digit. Container IDs and
 // network names have this form.
 [[nodiscard]] bool IsIdentifier(std::string_view text);
 

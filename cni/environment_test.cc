@@ -89,7 +89,7 @@ const std::vector<RefusedEnvironmentCase>& RefusedEnvironmentCases() {
 INSTANTIATE_TEST_SUITE_P(Table, RefusedEnvironment, testing::ValuesIn(RefusedEnvironmentCases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Environment, NoCommandIsAPersonWhoWantsToKnow) {
+TEST(Environment, NoCommandMeansThatAPersonStartedTheProgram) {
   EXPECT_EQ(Parse({})->verb, Verb::kAbout);
   EXPECT_EQ(Parse({{"CNI_COMMAND", ""}})->verb, Verb::kAbout);
 }

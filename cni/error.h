@@ -14,7 +14,7 @@
 
 namespace berth::cni {
 
-// One line: cniVersion, code (CniCode), msg and, if not empty, details. Invalid UTF-8 is replaced.
+// Returns one line: cniVersion, code (CniCode), msg and, if not empty, details. Replaces invalid UTF-8.
 [[nodiscard]] std::string ErrorJson(const Error& error, Version version);
 
 // Rewords "not found", "no such file or directory" and "network is not ready", in any letter case.

@@ -42,7 +42,7 @@ TEST(ErrorJson, IsOneLine) {
               testing::Not(testing::HasSubstr("\n")));
 }
 
-TEST(ErrorJson, LoadedPhrasesAreReworded) {
+TEST(ErrorJson, TriggerPhrasesAreReworded) {
   const std::string text = ErrorJson(
       Make(ErrorCode::kNotFound, "ippools \"p\" not found", "open /x: No such file or directory"), kNewestVersion);
   EXPECT_EQ(nlohmann::json::parse(text)["msg"], "ippools \"p\" does not exist");

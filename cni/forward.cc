@@ -48,7 +48,8 @@ constexpr std::array kTop = {KeptMember{"cniVersion"},
                              KeptMember{kValidAttachmentsKey, kAttachment},
                              KeptMember{kAttachmentsOfOldTagKey, kAttachment}};
 
-// A DEL may be stored in the queue, whose DELs have a limited size (node/del_queue.h).
+// `berth` may store the body of a DEL in the queue, which limits its size (node/del_queue.h). So the body has only
+// members that a DEL needs.
 constexpr std::array kIpamOfDel = {KeptMember{"type"}, KeptMember{"timeoutSeconds"}};
 constexpr std::array kTopOfDel = {KeptMember{"cniVersion"}, KeptMember{"name"}, KeptMember{"ipam", kIpamOfDel}};
 
@@ -162,7 +163,7 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
                        {"args", VariableValue(call.environment.args)},
                        {"startedBootNanos", call.started_nanos},
                        {"config", std::move(config)}};
-  // Bytes of a resolv.conf that are not UTF-8 are replaced, like in a printed result.
+  // Replace bytes of a resolv.conf that are not UTF-8, like ResultJson does in a printed result.
   std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (body.size() > kForwardedBytesMax) {
     return Fail(ErrorCode::kInvalid,

@@ -28,7 +28,8 @@ struct ForwardedCall {
   // The body does not contain netns_override: only the process that the runtime started can compare network namespaces,
   // and it has done so.
   Environment environment;
-  ConfigTree config;               // ParseConfig gives the same result as for stdin
+  // ParseConfig gives the same result as for stdin. Exception: for a DEL, of `ipam` only timeoutSeconds is the same.
+  ConfigTree config;
   std::int64_t started_nanos = 0;  // CLOCK_BOOTTIME at the start of the process that the runtime executes
 };
 
@@ -39,12 +40,12 @@ struct ForwardedCall {
 [[nodiscard]] Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
                                                       const std::optional<ipam::Dns>& dns = std::nullopt);
 
-// Whether `body` begins as MakeForwardedBody writes it for `verb`. Does not parse the body, so the agent can find
+// True if `body` begins as MakeForwardedBody writes it for `verb`. Does not parse the body, so the agent can find
 // urgent calls early. For a body that a person has written, the result may be false although it is a call with `verb`.
 [[nodiscard]] bool BeginsWithVerb(std::string_view body, Verb verb);
 
-// Used by the agent. Checks the variables like ParseEnvironment, because the agent trusts no caller.
-// Errors: kDecode, kInvalid: the body; kEnvironment: the variables, or a verb that needs no agent.
+// The agent calls ParseForwardedCall, which checks the variables like ParseEnvironment, because the agent trusts no
+// caller. Errors: kDecode, kInvalid: the body; kEnvironment: the variables, or a verb that needs no agent.
 [[nodiscard]] Expected<ForwardedCall> ParseForwardedCall(std::string_view body);
 
 }  // namespace berth::cni

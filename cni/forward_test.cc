@@ -124,7 +124,7 @@ TEST(ForwardedCall, MembersThatALaterVersionAddsAreIgnored) {
   EXPECT_EQ(ParseConfig(later->config, Verb::kAdd).value(), ParseConfig(plain->config, Verb::kAdd).value());
 }
 
-TEST(ForwardedCall, BytesThatAreNoTextSurvive) {
+TEST(ForwardedCall, VariablesThatAreNotUtf8ReachTheAgentUnchanged) {
   ForwardedCall call = Call(Verb::kAdd);
   call.environment.ifname = "e\xFF\x85\"\\";
   call.environment.args = "IgnoreUnknown=1;X=\xC3";
@@ -138,19 +138,19 @@ TEST(ForwardedCall, ResolvConfReplacesTheDnsOfTheConfiguration) {
   EXPECT_EQ(ParseConfig(got.value().config, Verb::kAdd).value().ipam.dns, dns);
 }
 
-TEST(ForwardedCall, ResolvConfMayHoldBytesThatAreNoText) {
+TEST(ForwardedCall, ResolvConfMayContainBytesThatAreNotUtf8) {
   ipam::Dns dns;
   dns.domain = "\xFF";
   const auto got = ParseForwardedCall(MakeForwardedBody(Call(Verb::kAdd), dns).value());
   EXPECT_EQ(ParseConfig(got.value().config, Verb::kAdd).value().ipam.dns->domain, "\xEF\xBF\xBD");
 }
 
-TEST(ForwardedCall, MegabytesOfOthersDoNotReachTheAgent) {
+TEST(ForwardedCall, MembersOfOtherPluginsDoNotReachTheAgent) {
   const std::string padded = R"({"padding":")" + std::string(2'000'000, 'x') + R"(",)" + std::string(kConfig.substr(1));
   EXPECT_EQ(MakeForwardedBody(Call(Verb::kAdd, padded)).value(), MakeForwardedBody(Call(Verb::kAdd)).value());
 }
 
-TEST(ForwardedCall, MoreThanTheAgentTakesIsNotSent) {
+TEST(ForwardedCall, ABodyThatTheAgentWouldRefuseIsAnError) {
   ForwardedCall call = Call(Verb::kAdd);
   call.environment.args = std::string(kForwardedBytesMax, 'x');
   const auto body = MakeForwardedBody(call);

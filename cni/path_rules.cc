@@ -13,8 +13,8 @@ const std::vector<PathRule>& LogRules() {
   return kRules;
 }
 
-// Only the default path: berth creates these folders as root, and a file that a tenant names could be in the way of the
-// agent's own files.
+// SocketRules and StateRules allow only the default path: berth creates these folders as root, and a file that a tenant
+// names could be in the way of the agent's own files.
 const std::vector<PathRule>& SocketRules() {
   static const std::vector<PathRule> kRules = {IpamConfig().agent_socket};
   return kRules;
@@ -59,7 +59,7 @@ const std::vector<PathRule>& ResolvConfRules() {
   return kRules;
 }
 
-// Whether the path is absolute, and no part of it is empty, "." or "..".
+// True if the path is absolute, and no part of it is empty, "." or "..".
 bool IsPlain(std::string_view path) {
   if (!path.starts_with('/')) return false;
   path.remove_prefix(1);

@@ -31,11 +31,11 @@ using PathFault = std::function<std::string(const PathRule& rule, std::string_vi
 struct PathChecks {
   // More rules from the node's administrator. CheckPaths asks for them if no built-in rule of the field allows a path.
   std::function<std::vector<PathRule>(std::string_view field)> more_rules;
-  // Looks at the file system.
   PathFault fault;
 };
 
-// Checks the fields `ipam.<field>` that the program reads: a DEL must not fail because of a field that it does not use.
+// Checks the paths in the fields `ipam.<field>`. `fields`: those whose files the program opens, because a call must not
+// fail because of a field that the program does not use.
 // Errors: kInvalid, with field, value and remedy.
 [[nodiscard]] Expected<void> CheckPaths(const IpamConfig& config, std::span<const std::string_view> fields,
                                         const PathChecks& checks);

@@ -32,7 +32,7 @@ PathChecks Allowing(const std::vector<PathRule>& rules) {
           .fault = [](const PathRule&, std::string_view) { return std::string(); }};
 }
 
-TEST(PathRules, TheDefaultsNeedNoLeave) {
+TEST(PathRules, DefaultPathsNeedNoRuleOfTheAdministrator) {
   PathChecks checks = Allowing({});
   checks.more_rules = [](std::string_view) -> std::vector<PathRule> {
     ADD_FAILURE() << "a file was read for a configuration that names nothing unusual";
@@ -104,7 +104,7 @@ TEST(PathRules, TheAdministratorMayAllowMore) {
   EXPECT_FALSE(CheckPaths(WithPath("logFile", "/opt/k/../x"), kAll, checks).has_value());
 }
 
-TEST(PathRules, WhatTheFileSystemSaysIsTold) {
+TEST(PathRules, TheErrorSaysWhatIsWrongInTheFileSystem) {
   PathChecks checks = Allowing({});
   checks.fault = [](const PathRule& rule, std::string_view) {
     return rule == "/var/log/berth/" ? std::string("leads through a link") : std::string();
@@ -123,7 +123,7 @@ TEST(PathRules, NothingInTheFolderOfTheSocketIsALink) {
   EXPECT_FALSE(CheckPaths(IpamConfig(), kAll, checks).has_value());
 }
 
-TEST(PathRules, OfAFieldThatTheProgramDoesNotReadAreNotAsked) {
+TEST(PathRules, DoNotApplyToAFieldThatTheProgramDoesNotRead) {
   constexpr std::array<std::string_view, 2> kOfBerth = {"stateDir", "agentSocket"};
   EXPECT_TRUE(CheckPaths(WithPath("logFile", "/etc/cron.d/x"), kOfBerth, Allowing({})).has_value());
   EXPECT_FALSE(CheckPaths(WithPath("stateDir", "/etc/cron.d"), kOfBerth, Allowing({})).has_value());

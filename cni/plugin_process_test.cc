@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A shell takes what it is to do from stdin, as a plugin its configuration.
+// A shell reads its script from stdin, like a plugin its configuration.
 PluginCall Shell(std::string script) {
   return {.binary = "/bin/sh", .environment = {{"CNI_COMMAND", "ADD"}}, .input = std::move(script)};
 }

@@ -13,8 +13,9 @@
 
 namespace berth::cni {
 
-// Whether `name` is a DNS subdomain (RFC 1123): the API server accepts only such names of pools and nodes.
 inline constexpr std::size_t kNodeNameBytesMax = 253;
+// True if `name` has 1 to `bytes_max` lower-case letters, digits, "-" and ".", with a letter or digit at both ends. All
+// names of pools and nodes are of this form, because the API server accepts only DNS subdomains (RFC 1123).
 [[nodiscard]] bool IsObjectName(std::string_view name, std::size_t bytes_max);
 
 // Returns `names` in order, without duplicates. `source` is for messages, for example "ipam.pools". Errors: kInvalid: a

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Table, RefusedAnnotation,
                                          RefusedPoolNamesCase{"TooLong", std::string(64, 'a'), "cannot be the name"}),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(ChosenPools, SayWhatToDoWhereNoneIsNamed) {
+TEST(ChosenPools, SayWhatToDoIfNoneIsNamed) {
   const auto pools = ChosenPools(NetworkConfig{}, "eth0");
   ASSERT_FALSE(pools.has_value());
   EXPECT_THAT(pools.error().details, HasSubstr("ipam.pools"));

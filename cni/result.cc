@@ -39,7 +39,7 @@ Json DnsJson(const ipam::Dns& dns) {
   return object;
 }
 
-// 0.1.0 and 0.2.0: one object for each family. Routes of a family without an address are left out.
+// The form of 0.1.0 and 0.2.0 has one object for each family. Leaves out routes of a family without an address.
 Expected<Json> ByFamily(const Result& result, Version version) {
   Json object = {{"cniVersion", ToString(version)}};
   for (const ResultAddress& address : result.addresses) {

@@ -79,7 +79,7 @@ TEST(Result, NoVersionHasInterfaces) {
   }
 }
 
-TEST(Result, DnsIsPrintedWhereThereIsSome) {
+TEST(Result, DnsIsPrintedIfThereIsSome) {
   Result result = DualStack();
   result.dns = {.nameservers = {"10.1.2.1"}, .domain = "example.org", .search = {}, .options = {"ndots:5"}};
   EXPECT_THAT(ResultJson(result, Version::k1_0_0).value(),
@@ -114,7 +114,7 @@ TEST(Result, OldVersionsRefuseTwoAddressesOfOneFamily) {
   EXPECT_TRUE(ResultJson(result, Version::k0_3_0).has_value());
 }
 
-TEST(Result, WithoutAnAddressThereIsNone) {
+TEST(Result, NoVersionHasAResultWithoutAnAddress) {
   for (const Version version : kVersions) {
     EXPECT_EQ(ResultJson({}, version).error().code, ErrorCode::kInvalid) << ToString(version);
   }

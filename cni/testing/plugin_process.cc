@@ -232,7 +232,7 @@ void PluginProcess::Feed() {
 PluginOutcome PluginProcess::Wait(milliseconds limit) {
   PluginOutcome outcome;
   if (!start_error_.empty()) {
-    outcome.exit_code = 127;  // what a shell tells
+    outcome.exit_code = 127;  // a shell's exit code if it finds no program
     outcome.err = start_error_;
     return outcome;
   }

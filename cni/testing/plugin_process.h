@@ -36,17 +36,17 @@ struct PluginCall {
   std::map<std::string, std::string> environment = {};  // nothing else is inherited
   std::string input = {};
   Stdin in = Stdin::kBytes;
-  // For kBytes: the first chunk of `input` is in the pipe before the plugin starts, and if that is all, the end of file
-  // too. If false, Wait writes all of it, and the plugin reads until then.
+  // True (only with kBytes): the first chunk of `input` is in the pipe before the plugin starts, and, if there is no
+  // second chunk, the pipe's end of file, too. False: Wait writes all of `input`, and the plugin waits for it.
   bool is_fed_at_start = false;
   int descriptor = -1;
   Stdout out = Stdout::kCaptured;
   bool has_mortal_parent = false;   // see KillParent; requires is_fed_at_start
-  std::size_t chunk_bytes = 65536;  // of `input`, written at a time; what one pipe holds
+  std::size_t chunk_bytes = 65536;  // of `input` in one write; a pipe has room for as many
 };
 
 struct PluginOutcome {
-  int exit_code = -1;  // -1: ended by a signal, or still running; 127: it could not be started, and `err` says why
+  int exit_code = -1;  // -1: ended by a signal, or still running; 127: the plugin could not be started; see `err`
   int signal = 0;
   bool timed_out = false;  // the limit passed, and Wait killed the plugin
   std::string out = {};
@@ -63,10 +63,10 @@ class PluginProcess {
   // Kills the plugin if it still runs.
   ~PluginProcess();
 
-  // -1: it could not be started, or has ended.
+  // -1: the plugin could not be started, or has ended.
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Whether the plugin still runs. May be called while another thread is in Wait.
+  // True if the plugin still runs. Another thread may be in Wait meanwhile.
   [[nodiscard]] bool IsRunning() const { return !ended_; }
 
   // Sends the signal only to the plugin, as runtimes do. If the plugin has ended, does nothing.
@@ -94,7 +94,7 @@ class PluginProcess {
   std::chrono::steady_clock::time_point started_;
   pid_t pid_ = -1;
   pid_t parent_ = -1;
-  std::string start_error_;  // empty: it was started
+  std::string start_error_;  // empty: the plugin was started
   std::size_t written_ = 0;  // of `input`
   int end_fd_ = -1;          // a pidfd: signals through it cannot reach another process that got the same number
   std::atomic<bool> ended_ = false;
