@@ -26,7 +26,7 @@ TEST_P(CompleteAnswer, IsRead) {
   EXPECT_EQ((*got)->body, GetParam().want.body);
 }
 
-// Answers come in pieces.
+// The socket may deliver an answer in pieces.
 TEST_P(CompleteAnswer, NoBeginningOfItIsTakenForTheWhole) {
   const std::string_view bytes = GetParam().bytes;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {.status = 200, .is_new = false, .body = std::string(100, 'x')}}),
     [](const auto& c) { return std::string(c.param.name); });
 
-TEST(AgentAnswer, WhatComesBehindTheBodyIsNotRead) {
+TEST(AgentAnswer, IgnoresBytesAfterTheBody) {
   const auto got = ParseAgentAnswer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1");
   EXPECT_EQ(got.value().value().body, "{}");
 }

@@ -36,8 +36,8 @@ constexpr std::string_view kProgram = "berth";
 constexpr seconds kAgentWait{10};
 // Runtimes send a STATUS every few seconds, and do nothing else while they wait.
 constexpr seconds kStatusTime{5};
-// The agent also keeps ipam.timeoutSeconds, and its error says what the call waited for: `berth` waits 1 s longer for
-// it.
+// The agent also ends a call after ipam.timeoutSeconds, and its error says what the call waited for. `berth` waits 1 s
+// longer, so that it gets this error.
 constexpr seconds kGrace{1};
 constexpr seconds kTakeBackTime{2};
 
@@ -60,7 +60,7 @@ bool IsObject(std::string_view text) {
   return value && value->is_object();
 }
 
-// Whether callers can read the error: if `code` is not a number, they ignore `code` and `msg`.
+// True if callers can read the error: if `code` is not a number, callers ignore `code` and `msg`.
 bool IsCniError(std::string_view text) {
   constexpr std::array<std::string_view, 2> kMembers = {"code", "msg"};
   const auto value = ParseJson(text, kMembers);

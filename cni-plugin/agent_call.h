@@ -2,9 +2,10 @@
 // AgentCall: one CNI call through the node agent: when `berth` sends it, when it sends it again, and when it takes an
 // ADD back.
 //
-// `berth` sends an ADD at most once, and sends a DEL whenever it does not know whether its caller has the answer. DEL,
-// CHECK, GC and STATUS may be repeated without harm: `berth` sends them a second time if the first attempt fails. If no
-// agent comes, `berth` stores a DEL on disk for the next agent.
+// `berth` sends an ADD at most once. It sends a DEL for the ADD if it does not know whether the agent served the ADD,
+// or if it cannot print the answer to an ADD that gave new addresses. DEL, CHECK, GC and STATUS may be repeated without
+// harm: `berth` sends them a second time if the first attempt fails and time is left. If no agent comes, `berth` stores
+// a DEL on disk for the next agent.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class AgentCall {
   [[nodiscard]] Expected<std::string> MakeBody() const;
   [[nodiscard]] Expected<std::string> MakeTakeBackBody() const;
   // Errors: kUnknownOutcome: the agent may have served the call, or may still serve it; all others: `berth` has sent no
-  // byte of the call.
+  // byte of an ADD. Other verbs may have been sent: after a failed attempt, the error is that of the second attempt.
   [[nodiscard]] Expected<AgentAnswer> Ask(const std::string& body) const;
   [[nodiscard]] Expected<AgentAnswer> NotConnected(int error) const;
   // Called if no agent came. A STATUS succeeds if an agent has loaded its blocks since the node booted. A DEL goes into

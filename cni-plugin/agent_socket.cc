@@ -35,7 +35,7 @@ class FolderWatch {
     WatchNearest();
   }
 
-  // May return early after a change, but never late.
+  // Waits for a change in the folder, but at most kLookAgain, and not beyond `deadline`.
   void Await(Deadline deadline) {
     if (!cni_plugin::Await(inotify_.number(), POLLIN, std::min(deadline, Deadline::In(kLookAgain)))) return;
     std::array<char, 4096> events{};

@@ -17,7 +17,7 @@ namespace berth::cni_plugin {
 // ENOENT: the socket does not exist; ECONNREFUSED: no process listens on it; EAGAIN: the deadline has passed.
 [[nodiscard]] std::expected<Descriptor, int> Connect(const std::string& path, Deadline deadline);
 
-// Whether the error of Connect goes away when an agent starts.
+// True if the error of Connect goes away when an agent starts.
 [[nodiscard]] bool IsAbsence(int error);
 
 // Like Connect, but while no agent listens, tries again until `deadline`: after each change in the socket's folder, and

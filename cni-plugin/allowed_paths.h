@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AllowedPaths: the paths that root on this node allows in network configurations.
 //
-// They are in /etc/berth/allowed-paths and in berth.allowed-paths beside the program. berth reads these files only if a
-// configuration names a path that no built-in rule allows, and ignores a file that anyone but root may write.
+// The paths are in /etc/berth/allowed-paths and in berth.allowed-paths beside the program. berth reads these files only
+// if a configuration names a path that no built-in rule allows, and ignores a file that anyone but root may write.
 #pragma once
 
 #include <string>
@@ -21,7 +21,8 @@ namespace berth::cni_plugin {
 // kIo.
 [[nodiscard]] Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::string_view field);
 
-// Whether the folder of the rule, or a part of `path` below it, is a symbolic link.
+// True if the folder of the rule, or a part of `path` below it, is a symbolic link. False for a rule that names one
+// file.
 [[nodiscard]] bool HasLinkBelow(const cni::PathRule& rule, std::string_view path);
 
 }  // namespace berth::cni_plugin

@@ -37,7 +37,7 @@ class AllowedPaths : public testing::Test {
     fs::permissions(file, perms);
     return file;
   }
-  // A STATUS whose agent is to be at that socket: there is none.
+  // Runs a STATUS whose configuration names `socket`, on which no agent listens.
   [[nodiscard]] PluginOutcome Status(const fs::path& socket) const {
     cni_testing::PluginCall call = BerthCall("STATUS", Configuration(socket, R"(,"timeoutSeconds":1)"));
     call.binary = folder_ / "berth";
@@ -58,7 +58,7 @@ TEST_F(AllowedPaths, ASocketElsewhereIsRefusedWithTheRemedy) {
   EXPECT_THAT(message, HasSubstr("berth.allowed-paths beside the program"));
 }
 
-TEST_F(AllowedPaths, RootAllowsItBesideTheProgram) {
+TEST_F(AllowedPaths, AFileBesideTheProgramAllowsASocketElsewhere) {
   static_cast<void>(Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n"));
   EXPECT_THAT(MessageOf(Status(folder_ / "s")), Not(HasSubstr("is not a path")));
 }
@@ -71,7 +71,7 @@ TEST_F(AllowedPaths, AFileThatOthersMayWriteAllowsNothing) {
   EXPECT_THAT(finished.err, HasSubstr("chmod 644"));
 }
 
-TEST_F(AllowedPaths, ALinkLeadsNowhere) {
+TEST_F(AllowedPaths, APathThroughALinkIsRefused) {
   static_cast<void>(Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n"));
   fs::create_directory(folder_ / "real");
   fs::create_directory_symlink(folder_ / "real", folder_ / "link");
@@ -81,7 +81,7 @@ TEST_F(AllowedPaths, ALinkLeadsNowhere) {
   EXPECT_THAT(MessageOf(Status(folder_ / "real/../s")), HasSubstr(".."));
 }
 
-TEST_F(AllowedPaths, LinksCountFromTheFolderOfTheRuleOn) {
+TEST_F(AllowedPaths, LinksAboveTheFolderOfTheRuleAreAllowed) {
   fs::create_directory(folder_ / "real");
   fs::create_directory(folder_ / "real/berth");
   fs::create_directory_symlink(folder_ / "real", folder_ / "link");

@@ -102,7 +102,7 @@ class UndeliveredAdd : public Orphan {
 #endif
 };
 
-TEST_F(UndeliveredAdd, IsTakenBackIfItTookSomething) {
+TEST_F(UndeliveredAdd, IsTakenBackIfItGotNewAddresses) {
   const std::vector<json> requests = Requests("Berth-Took: 1\r\n");
   ASSERT_EQ(requests.size(), 2);
   EXPECT_EQ(requests[1]["command"], "DEL");
@@ -117,7 +117,7 @@ TEST_F(UndeliveredAdd, LeavesWhatItsAttachmentHadBefore) {
   EXPECT_EQ(finished_.exit_code, EXIT_FAILURE);
 }
 
-TEST_F(UndeliveredAdd, LeavesEverythingIfTheAgentDoesNotSay) { EXPECT_EQ(Requests("").size(), 1); }
+TEST_F(UndeliveredAdd, LeavesEverythingIfTheAnswerHasNoBerthTook) { EXPECT_EQ(Requests("").size(), 1); }
 
 }  // namespace
 }  // namespace berth::cni_plugin

@@ -40,7 +40,7 @@ class Berth : public testing::Test {
 
 class AbsentAgent : public Berth {};
 
-TEST_F(AbsentAgent, IsSaidWhenTheTimeIsOver) {
+TEST_F(AbsentAgent, IsReportedWhenTheTimeLimitHasPassed) {
   std::string configuration = Configuration(socket_, kOneSecond);
   configuration.insert(1, R"("prevResult":{},)");
   for (const char* verb : {"ADD", "CHECK", "GC"}) {
@@ -105,7 +105,7 @@ TEST_F(AbsentAgent, ThatIsRestartingDoesNotFailTheStatus) {
   EXPECT_EQ(RunBerth("STATUS", Configuration(socket_)).exit_code, EXIT_SUCCESS);
 }
 
-TEST_F(AbsentAgent, IsNotWaitedForWhereNoSocketCanCome) {
+TEST_F(AbsentAgent, IsNotWaitedForIfNoSocketCanCome) {
   std::ofstream(folder_ / "file") << "";
   const PluginOutcome finished = RunBerth("DEL", Configuration(folder_ / "file/agent.sock"));
   EXPECT_EQ(ErrorOf(finished)["code"], 5);
@@ -140,13 +140,13 @@ struct Misbehaviour {
   const char* name;
   Reaction reaction;
 };
-class AnswerThatIsNone : public testing::TestWithParam<Misbehaviour> {
+class InvalidAnswer : public testing::TestWithParam<Misbehaviour> {
  protected:
   TemporaryFolder folder_;
   std::string socket_ = folder_ / "agent.sock";
 };
 
-TEST_P(AnswerThatIsNone, EndsAddWithADelThatIsOlderThanAnyLaterAdd) {
+TEST_P(InvalidAnswer, EndsAddWithADelThatIsOlderThanAnyLaterAdd) {
   ScriptedAgent agent(socket_, {GetParam().reaction, Answers(200, "")});
   const json error = ErrorOf(RunBerth("ADD", Configuration(socket_, kOneSecond)));
   EXPECT_EQ(error["code"], 11) << error;
@@ -159,7 +159,7 @@ TEST_P(AnswerThatIsNone, EndsAddWithADelThatIsOlderThanAnyLaterAdd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Table, AnswerThatIsNone,
+    Table, InvalidAnswer,
     testing::Values(Misbehaviour{"Closes", Closes()},
                     Misbehaviour{"ClosesMidAnswer", Sends("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"ips\":")},
                     Misbehaviour{"NeverAnswers", NeverAnswers()}, Misbehaviour{"IsNoHttp", Sends("+PONG\r\n\r\n")},

@@ -96,7 +96,7 @@ TEST_F(QueuedDel, GoesToAnAgentThatCameWhileItWaitedForTheQueue) {
   EXPECT_THAT(Queued(), IsEmpty());
 }
 
-TEST_F(QueuedDel, IsTriedAgainWhereTheQueueIsFull) {
+TEST_F(QueuedDel, IsTriedAgainIfTheQueueIsFull) {
   const std::string full = std::string(node::kQueueBytesMax - 100, 'x') + "\n";
   ASSERT_TRUE(State().Write("queue", full));
   const json error = ErrorOf(Run("DEL"));
@@ -115,7 +115,7 @@ TEST_F(QueuedDel, OfAVeryLongNameIsTriedAgainAndLeavesRoomForOthers) {
   EXPECT_THAT(Queued(), SizeIs(1));
 }
 
-TEST_F(QueuedDel, IsWholeBehindOneThatIsNot) {
+TEST_F(QueuedDel, IsCompleteEvenAfterAnIncompleteLine) {
   ASSERT_TRUE(State().Write("queue", R"({"command":"DEL","containerID":"c0)"));
   EXPECT_EQ(Run("DEL").exit_code, EXIT_SUCCESS);
   ASSERT_THAT(Queued(), SizeIs(2));
@@ -123,7 +123,7 @@ TEST_F(QueuedDel, IsWholeBehindOneThatIsNot) {
   EXPECT_TRUE(cni::ParseForwardedCall(Queued()[1]).has_value());
 }
 
-TEST_F(QueuedDel, IsTriedAgainWhereTheQueueCannotBeWritten) {
+TEST_F(QueuedDel, IsTriedAgainIfTheQueueCannotBeWritten) {
   std::filesystem::create_directories(StateOf(socket_));
   std::filesystem::create_directory(StateOf(socket_) + "/queue");
   EXPECT_EQ(ErrorOf(Run("DEL"))["code"], 5);

@@ -162,7 +162,7 @@ TEST_F(BerthWithAgent, SendsWhatTheHostsResolvConfHolds) {
   EXPECT_EQ(dns["search"], json({"a", "b"}));
 }
 
-TEST_F(BerthWithAgent, SendsMegabytesWhereTheAgentNeedsThem) {
+TEST_F(BerthWithAgent, SendsTheMegabytesOfALongListOfAGc) {
   std::string list;
   for (int i = 0; i < 20'000; ++i) {
     list += (i == 0 ? "" : ",") + std::string(R"({"containerID":"c)") + std::to_string(i) + R"(","ifname":"eth0"})";

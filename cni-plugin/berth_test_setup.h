@@ -44,7 +44,8 @@ inline std::string Configuration(const std::string& socket, const std::string& m
          socket + R"(","stateDir":")" + StateOf(socket) + "\"" + more + "}}";
 }
 
-// A condition of another process, for which there is nothing to wait on. False: not within ten seconds.
+// Waits until a condition of another process is true, and polls it, because the other process sends no signal. False:
+// the condition was not true within ten seconds.
 inline bool Await(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!condition()) {
@@ -54,7 +55,7 @@ inline bool Await(const std::function<bool()>& condition) {
   return true;
 }
 
-// Until the plugin waits for an agent that is not there: it has asked the kernel to tell of changes.
+// Waits until the plugin waits for an agent: from then on the plugin has an inotify descriptor.
 [[nodiscard]] inline bool AwaitWaiting(const PluginProcess& process) {
   return Await([&process] {
     const std::string folder = "/proc/" + std::to_string(process.pid()) + "/fd";
@@ -66,7 +67,7 @@ inline bool Await(const std::function<bool()>& condition) {
   });
 }
 
-// One call of the built `berth`.
+// A call of the built `berth`, for RunPlugin or PluginProcess.
 inline cni_testing::PluginCall BerthCall(const std::string& verb, std::string configuration) {
   // A test may look at the plugin while the plugin waits for its agent, so the plugin gets all of stdin at once.
   return {.binary = BuildDir() + "/bin/berth",
@@ -75,7 +76,7 @@ inline cni_testing::PluginCall BerthCall(const std::string& verb, std::string co
           .is_fed_at_start = true};
 }
 
-// One call of `verb` from start to end.
+// Runs the built `berth` with `verb` from start to end.
 inline PluginOutcome RunBerth(const std::string& verb, std::string configuration) {
   return RunPlugin(BerthCall(verb, std::move(configuration)));
 }

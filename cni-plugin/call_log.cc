@@ -18,7 +18,8 @@ namespace {
 constexpr std::array kLevelNames = {"error", "warn", "info", "debug"};
 constexpr std::size_t kQuotedMax = 200;
 
-// Replaces bytes of foreign text that could break the line, such as newlines and quotes.
+// Quotes the first 200 bytes of foreign text, with "?" for each byte that could break the line, such as a newline or a
+// quote.
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text.substr(0, kQuotedMax)) {

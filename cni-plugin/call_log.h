@@ -17,8 +17,8 @@ namespace berth::cni_plugin {
 
 class CallLog {
  public:
-  // Empty `file`: leaves stderr unchanged. If the file cannot be opened, the log also goes to stderr, and stderr says
-  // so.
+  // If `file` is empty, leaves stderr unchanged. Creates the file, and its folder if only the folder is missing. If the
+  // file cannot be opened, leaves stderr unchanged, too, and writes a line about it to stderr.
   CallLog(const std::string& file, cni::LogLevel level);
   CallLog(const CallLog&) = delete;
   CallLog& operator=(const CallLog&) = delete;

@@ -38,8 +38,8 @@ class DirectCall {
   DirectCall& operator=(const DirectCall&) = delete;
   ~DirectCall() = default;
 
-  // Returns the text to print; empty for verbs that print nothing. If Serve fails, the attachment holds no address that
-  // it did not hold before.
+  // Returns the text to print; empty for verbs that print nothing. If Serve fails, the ADD has freed the addresses that
+  // it had newly got. An address that it could not free stays until a DEL frees it, or until the pod is gone.
   [[nodiscard]] Expected<std::string> Serve();
   // Call if the answer of an ADD could not be printed. Frees the addresses that this ADD has newly got.
   [[nodiscard]] Expected<void> TakeBackAdd();

@@ -5,7 +5,7 @@
 #include <link.h>
 #include <sys/single_threaded.h>
 
-// The names are reserved for the C library, which this file supplements; addresses are numbers there.
+// The names are reserved for the C library, which this file supplements. dl_phdr_info contains addresses as numbers.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming,performance-no-int-to-ptr)
 
 // Nonzero: the process has one thread, so std::shared_ptr counts without atomic operations.

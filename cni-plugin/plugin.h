@@ -30,10 +30,10 @@ struct Program {
   std::span<const std::string_view> paths;  // fields of `ipam` whose paths the program opens
 };
 
-// For main: the result is the exit status. Only people pass arguments: --version, --help. RunPlugin itself answers
-// malformed calls, VERSION (without reading stdin) and calls by people, and calls `serve` for verbs that need an agent
-// or the API server. Ignores SIGPIPE: if the reader is gone, write(2) fails, and the program frees the address.
-// RunPlugin catches all exceptions.
+// main calls RunPlugin and returns its result, the exit status. Only people pass arguments: --version, --help.
+// RunPlugin itself answers malformed calls, VERSION (without reading stdin) and calls by people, and calls `serve` for
+// verbs that need an agent or the API server. Ignores SIGPIPE: if the reader is gone, write(2) fails, and the program
+// frees the address. RunPlugin catches all exceptions.
 [[nodiscard]] int RunPlugin(const Program& program, std::span<char* const> arguments,
                             const std::function<int(PluginCall call)>& serve);
 
