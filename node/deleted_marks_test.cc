@@ -46,7 +46,7 @@ struct StampCase {
 
 class ForgetStamp : public DeletedMarks, public testing::WithParamInterface<StampCase> {};
 
-TEST_P(ForgetStamp, SaysWhetherTheMarksAreLookedThrough) {
+TEST_P(ForgetStamp, DecidesWhetherOldMarksAreRemoved) {
   NoteForgotten(std::to_string(BootTimeNow()));
   Mark("old", 12 * kMinute);
   NoteForgotten(std::to_string(BootTimeNow() - GetParam().age));
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Table, ForgetStamp,
                                          StampCase{"BeforeAReboot", -60 * kMinute, true}),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST_F(DeletedMarks, AreForgottenThoughTheClockWasSetBack) {
+TEST_F(DeletedMarks, AreForgottenEvenIfTheClockWasSetBack) {
   NoteForgotten(std::to_string(BootTimeNow() - 2 * kMinute));
   SetFileTime(directory_->path() + "/forgot", std::chrono::hours(24 * 365));
   std::ofstream(FileOf("old")) << BootTimeNow() - 12 * kMinute;
@@ -68,14 +68,14 @@ TEST_F(DeletedMarks, AreForgottenThoughTheClockWasSetBack) {
   EXPECT_FALSE(IsMarked("old"));
 }
 
-TEST_F(DeletedMarks, StayThoughTheClockWasSetForward) {
+TEST_F(DeletedMarks, StayEvenIfTheClockWasSetForward) {
   std::ofstream(FileOf("young")) << BootTimeNow() - 10 * kMinute;
   SetFileTime(FileOf("young"), std::chrono::hours(-24 * 365));
   Mark("new");
   EXPECT_TRUE(IsMarked("young"));
 }
 
-TEST_F(DeletedMarks, ThatAreNoTimesAreForgotten) {
+TEST_F(DeletedMarks, AreForgottenIfTheyHaveNoPastTime) {
   std::ofstream(FileOf("odd")) << "nonsense";
   std::ofstream(FileOf("ahead")) << BootTimeNow() + 60 * kMinute;
   Mark("new");
@@ -83,7 +83,7 @@ TEST_F(DeletedMarks, ThatAreNoTimesAreForgotten) {
   EXPECT_FALSE(IsMarked("ahead"));
 }
 
-TEST_F(DeletedMarks, ThatAreNotOursStay) {
+TEST_F(DeletedMarks, CleaningLeavesOtherFilesAlone) {
   std::ofstream(directory_->path() + "/deleted/hostname") << "nonsense";
   Mark("new");
   EXPECT_TRUE(std::filesystem::exists(directory_->path() + "/deleted/hostname"));

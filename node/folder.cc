@@ -21,12 +21,13 @@ namespace berth::node {
 namespace {
 
 constexpr std::size_t kProcessDigits = 12;
-constexpr std::string_view kPartPrefix = ".part.";  // the beginning of temporary names; no other name begins so
+constexpr std::string_view kPartPrefix = ".part.";  // each temporary name begins with it, and no other name
 constexpr mode_t kFolderMode = 0755;
 constexpr mode_t kFileMode = 0600;
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// Some names come from files in the folder, and other programs may have written these files.
+// True if `name` can only name an entry of the folder itself. Some names come from files in the folder, and other
+// programs may have written these files.
 bool IsPlain(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
 }

@@ -36,7 +36,7 @@ class Folder {
 
   // Opens a file. Errors: kIo, with the errno of open(2).
   [[nodiscard]] Expected<HeldFile> OpenFile(const std::string& name, int flags) const;
-  // The file's content. Empty, with errno: the file does not exist, cannot be read, or is larger than `bytes_max`.
+  // The file's content. Nothing, with errno: the file does not exist, cannot be read, or is larger than `bytes_max`.
   static constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
   [[nodiscard]] std::optional<std::string> Read(const std::string& name, std::size_t bytes_max = kFileBytesMax) const;
   // Replaces the whole file by rename. Errors: kIo: the file is unchanged; or, if only the sync of the folder failed,
@@ -47,7 +47,7 @@ class Folder {
   [[nodiscard]] Expected<void> Remove(const std::string& name) const;
   // Names of all files, without the temporary files of unfinished writes. Errors: kIo.
   [[nodiscard]] Expected<std::vector<std::string>> Names() const;
-  // Whether somebody has removed the folder. If so, no other process finds files that are written there.
+  // True if somebody has removed the folder. If so, no other process finds files that are written there.
   [[nodiscard]] bool IsGone() const;
   // When Sync returns, the list of the folder's files survives a crash of the machine. Errors: kIo.
   [[nodiscard]] Expected<void> Sync() const;

@@ -38,7 +38,7 @@ class FolderTest : public testing::Test {
   std::string base_;
 };
 
-TEST_F(FolderTest, IsMadeWithThoseAboveIt) {
+TEST_F(FolderTest, IsCreatedWithItsParentFolders) {
   ASSERT_TRUE(Open().Write("a", "text"));
   EXPECT_EQ(Open().Read("a"), "text");
   EXPECT_EQ(Open().Sub("sub")->path(), base_ + "/run/berth/sub");
@@ -57,22 +57,22 @@ TEST_F(FolderTest, AFileIsReplacedAsAWhole) {
   EXPECT_THAT(folder.Names().value(), ElementsAre("a"));
 }
 
-TEST_F(FolderTest, PartsOfFilesHaveNoName) {
+TEST_F(FolderTest, NamesLeavesOutTemporaryFiles) {
   std::ofstream(Open().PathOf(".part.0123456789ab.1")) << "half";
   EXPECT_THAT(Open().Names().value(), IsEmpty());
 }
 
-TEST_F(FolderTest, FilesOfBlocksInASpaceNamedPartHaveNames) {
+TEST_F(FolderTest, NamesIncludesFilesOfBlocksInASpaceNamedPart) {
   ASSERT_TRUE(Open().Write("0123.part.10.55.0.0-26", "intent"));
   EXPECT_THAT(Open().Names().value(), ElementsAre("0123.part.10.55.0.0-26"));
 }
 
-TEST_F(FolderTest, APipeInTheWayOfAFileKeepsNobodyWaiting) {
+TEST_F(FolderTest, ReadDoesNotWaitForAPipeInPlaceOfAFile) {
   ASSERT_EQ(mkfifo(Open().PathOf("mode").c_str(), 0600), 0);
   EXPECT_EQ(Open().Read("mode").value_or(""), "");
 }
 
-TEST_F(FolderTest, WhatIsNotThereIsRemoved) {
+TEST_F(FolderTest, RemoveSucceedsForAMissingFile) {
   ASSERT_TRUE(Open().Write("a", "text"));
   EXPECT_TRUE(Open().Remove("a"));
   EXPECT_TRUE(Open().Remove("a"));
@@ -89,7 +89,7 @@ TEST_F(FolderTest, AFolderThatIsALinkIsNotOpened) {
   EXPECT_TRUE(OutsideIsAsItWas());
 }
 
-TEST_F(FolderTest, AFolderThatBecomesALinkIsTheOldOneStill) {
+TEST_F(FolderTest, AnOpenFolderStaysTheSameIfALinkReplacesItsPath) {
   const Folder sub = Open().Sub("deleted").value();
   ASSERT_TRUE(sub.Write("file", "ours"));
   fs::rename(base_ + "/run/berth/deleted", base_ + "/moved");
@@ -110,16 +110,16 @@ TEST_F(FolderTest, AFileThatIsALinkIsNeitherReadNorWrittenThrough) {
   EXPECT_TRUE(OutsideIsAsItWas());
 }
 
-TEST_F(FolderTest, ALinkIsRemovedAndNotWhatItNames) {
+TEST_F(FolderTest, RemovesALinkAndNotItsTarget) {
   const Folder folder = Open();
   fs::create_symlink(base_ + "/outside/file", folder.PathOf("a"));
   EXPECT_TRUE(folder.Remove("a"));
   EXPECT_TRUE(OutsideIsAsItWas());
 }
 
-class NamesThatAreNone : public FolderTest, public testing::WithParamInterface<const char*> {};
+class InvalidNames : public FolderTest, public testing::WithParamInterface<const char*> {};
 
-TEST_P(NamesThatAreNone, LeadNowhere) {
+TEST_P(InvalidNames, AreRefused) {
   const Folder folder = Open();
   EXPECT_FALSE(folder.Read(GetParam()).has_value());
   EXPECT_FALSE(folder.OpenFile(GetParam(), O_RDWR | O_CREAT).has_value());
@@ -129,7 +129,7 @@ TEST_P(NamesThatAreNone, LeadNowhere) {
   EXPECT_TRUE(OutsideIsAsItWas());
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, NamesThatAreNone,
+INSTANTIATE_TEST_SUITE_P(Table, InvalidNames,
                          testing::Values("", ".", "..", "../../outside/file", "/etc/hostname", "a/b"),
                          [](const auto& c) { return "Number" + std::to_string(c.index); });
 

@@ -21,7 +21,8 @@ struct HandedOut {
   friend bool operator==(const HandedOut&, const HandedOut&) = default;
 };
 
-// Offsets of the noted addresses that belong to this block and have no entry in it yet.
+// Offsets of the noted addresses that belong to this block. Leaves out an address that has an entry, and an address
+// whose attachment has an entry in this block.
 [[nodiscard]] ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out);
 
 // The text of a note's file. Errors of ParseHandedOut: kDecode.

@@ -28,7 +28,8 @@ std::unexpected<Error> FailIo(const char* what, const std::string& path, int err
               is_elsewhere ? "name the folder that the node's runtime uses, and mount it writable" : "");
 }
 
-// Errors: kIo, also if `path` is a symbolic link or a folder, or lacks one of the permission bits in `rights`.
+// Reads a file. Errors: kIo, also if `path` is a symbolic link or a folder, or lacks one of the permission bits in
+// `rights`.
 Expected<std::string> ReadRegular(const std::string& path, mode_t rights) {
   const HeldFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat facts = {};
@@ -57,7 +58,7 @@ Expected<bool> InstallProgram(const std::string& program, const std::string& fol
   const auto wanted = ReadRegular(program, 0);
   if (!wanted) return std::unexpected(wanted.error());
   const HeldFile directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Another process, such as an init container of an earlier release, may be installing now: the last one wins.
+  // Wait while another process installs, such as an init container of an earlier release: the last process wins.
   if (!directory.is_open() || flock(directory.descriptor(), LOCK_EX) != 0) return FailIo("open folder", folder);
   if (may) {
     if (auto allowed = may(); !allowed) return std::unexpected(allowed.error());
@@ -66,7 +67,7 @@ Expected<bool> InstallProgram(const std::string& program, const std::string& fol
   const std::string path = folder + "/" + name;
   if (const auto there = ReadRegular(path, kProgramMode); there && *there == *wanted) return false;
 
-  // The copy always has the same name, so a copy that a killed process has left is overwritten.
+  // Remove the copy that a killed process may have left: the copy always has the same name.
   const std::string copy = folder + "/." + name + ".new";
   if (unlink(copy.c_str()) != 0 && errno != ENOENT) return FailIo("remove", copy);
   {

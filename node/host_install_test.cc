@@ -104,7 +104,7 @@ TEST_F(HostInstall, AsksWhetherItMayWhileNobodyElseInstalls) {
   EXPECT_EQ(InstallProgram(image() / "berth", bin_, [] { return Expected<void>(); }).value(), true);
 }
 
-TEST_F(HostInstall, PutsTheProgramWhereNoneIs) {
+TEST_F(HostInstall, InstallsAMissingProgram) {
   EXPECT_EQ(Install(), Expected<bool>(true));
   EXPECT_EQ(Read(bin_ / "berth"), new_);
   EXPECT_EQ(fs::status(bin_ / "berth").permissions(), fs::perms(0755));
@@ -121,7 +121,7 @@ TEST_F(HostInstall, LeavesTheSameProgramAlone) {
   EXPECT_EQ(before.st_ino, after.st_ino);
 }
 
-TEST_F(HostInstall, ReplacesOneThatCannotBeExecuted) {
+TEST_F(HostInstall, ReplacesAProgramThatCannotBeExecuted) {
   Write(bin_ / "berth", new_);
   chmod((bin_ / "berth").c_str(), 0644);
   EXPECT_EQ(Install(), Expected<bool>(true));

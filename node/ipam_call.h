@@ -38,7 +38,8 @@ class IpamCall {
   // The request that the engine gets. Errors: those of CNI_ARGS and requested addresses; kInvalid: no pool is named.
   [[nodiscard]] Expected<ipam::AddRequest> MakeAddRequest() const;
 
-  // If Add fails, the attachment holds no address that it did not hold before.
+  // If Add fails, it frees the addresses that it has newly got. If it cannot free an address, the address stays until a
+  // DEL frees it, or until the pod is gone.
   [[nodiscard]] Expected<AddAnswer> Add(const ipam::AddRequest& request);
 
   // Errors: kNothingHeld; kInvalid: prevResult lacks an address of the attachment, or has another gateway than the
@@ -47,10 +48,11 @@ class IpamCall {
   // The error of a CHECK if the attachment holds no address.
   [[nodiscard]] std::unexpected<Error> HoldsNothing() const;
 
-  // If the configuration has no list of valid attachments, does nothing. `listed_ms`: UNIX time in milliseconds, called
-  // after blocks were read; entries of this time or later stay, because the runtime made its list earlier.
-  // `is_running`: attachments with a running ADD, which keep their addresses. `also`: attachments with unsettled
-  // writes. After an error, continues; returns all errors as one.
+  // Frees the addresses of this network's attachments that are not in the configuration's list of valid attachments. If
+  // the configuration has no list, does nothing. `listed_ms`: UNIX time in milliseconds, called after blocks were read;
+  // entries of this time or later stay, because the runtime made its list earlier. `is_running`: true for an attachment
+  // with a running ADD, which keeps its addresses. `also`: attachments whose writes a DEL must settle. After an error,
+  // continues; returns all errors as one.
   [[nodiscard]] Expected<void> CollectGarbage(const std::function<std::int64_t()>& listed_ms,
                                               const std::function<bool(const ipam::Attachment&)>& is_running,
                                               const std::function<std::vector<ipam::Attachment>()>& also);

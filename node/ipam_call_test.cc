@@ -13,7 +13,7 @@ using std::chrono::microseconds;
 using std::chrono::system_clock;
 
 // An entry of the same millisecond in which the GC's process started must count as later.
-TEST(StartMillis, IsRoundedDownWhereTheAgeIsNoWholeMillisecond) {
+TEST(StartMillis, IsRoundedDownIfTheAgeIsNoWholeMillisecond) {
   EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(11'850)), 950'000), 10);
 }
 
@@ -21,19 +21,17 @@ TEST(StartMillis, IsRoundedDownOnceAndNotTwice) {
   EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(12'900)), 1'100'000), 11);
 }
 
-TEST(StartMillis, IsTheMillisecondBeforeWhereAnyOfItIs) {
+TEST(StartMillis, IsTheMillisecondBeforeIfTheAgeIsOneNanosecond) {
   EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(12'000)), 1), 11);
 }
 
-TEST(StartMillis, HasNoAgeThatIsTooLarge) {
+TEST(StartMillis, DoesNotOverflowForTheLargestAge) {
   constexpr auto kMax = std::numeric_limits<BootNanos>::max();
   EXPECT_LT(StartMillis(system_clock::time_point(microseconds(12'000)), kMax), 0);
   EXPECT_GT(StartMillis(system_clock::time_point(microseconds(12'000)), -kMax), 12);
 }
 
-TEST(StartMillis, IsNowForWhatBeginsNow) {
-  EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(7'000)), 0), 7);
-}
+TEST(StartMillis, IsNowIfTheAgeIsZero) { EXPECT_EQ(StartMillis(system_clock::time_point(microseconds(7'000)), 0), 7); }
 
 }  // namespace
 }  // namespace berth::node

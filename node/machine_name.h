@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A random name of this machine. An agent compares it with the machine in a foreign agent's name: its predecessor has
-// the same machine name; an agent of another machine with the same node name has another.
+// the same machine name; an agent of another machine with the same node name has another machine name.
 #pragma once
 
 #include <string>

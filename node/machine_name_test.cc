@@ -35,7 +35,7 @@ TEST_F(MachineNameTest, StaysAsItWasMade) {
 
 TEST_F(MachineNameTest, IsAnotherOnAnotherMachine) { EXPECT_NE(*NameOf("/a"), *NameOf("/b")); }
 
-TEST_F(MachineNameTest, IsMadeAnewWhereItCannotBeRead) {
+TEST_F(MachineNameTest, IsMadeAnewIfItCannotBeRead) {
   std::ofstream(root_ + "/a/machine") << "../x";
   const auto name = NameOf("/a");
   ASSERT_TRUE(name.has_value());

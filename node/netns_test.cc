@@ -54,7 +54,7 @@ TEST(Netns, IsThereWhileItsFileIs) {
   EXPECT_EQ(LookForNetns(folder, "cni-1"), NetnsState::kUnknown) << "the folder is not mounted";
 }
 
-TEST(Netns, IsUnknownWhereNoFileCanBeOpened) {
+TEST(Netns, IsUnknownIfNoFileCanBeOpened) {
   std::string folder = testing::TempDir() + "netns.XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::ofstream(folder + "/cni-1").close();

@@ -75,7 +75,7 @@ TEST_P(OddAnswers, AreNotTheNamedPools) {
 }
 
 // If berth-direct read pools before it had the lock, the pools could be as old as the wait for the lock.
-TEST_F(OddAnswers, PoolsAreReadByWhoeverHasTheLock) {
+TEST_F(OddAnswers, PoolsAreReadOnlyWithTheLock) {
   DirectStore store = Store(ListOf(""));
   {
     const auto lock = directory().Lock(BootTimeNow());
