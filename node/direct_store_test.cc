@@ -54,8 +54,8 @@ class DirectStoreTest : public testing::Test {
   DirectStore store_{api_, directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
 };
 
-// Seed 771351 of the simulator: the controller deleted the empty block, and n2 has created a block of this name since.
-TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotWritten) {
+// The controller deleted the empty block, and n2 has created a block of the same name since then.
+TEST_F(DirectStoreTest, DoesNotWriteABlockThatAnotherNodeHasByNow) {
   const ipam::BlockView known = MakeBlock();
   ASSERT_TRUE(api_.Change(
       std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) { block["spec"]["node"] = "n2"; }));
@@ -66,7 +66,7 @@ TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotWritten) {
 }
 
 // The policy refuses such a write, so a DEL that has to settle a creation would fail for ever.
-TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotFencedEither) {
+TEST_F(DirectStoreTest, DoesNotFenceABlockThatAnotherNodeHasByNow) {
   const ipam::BlockView known = MakeBlock();
   ASSERT_TRUE(api_.Change(std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) {
     block["spec"]["node"] = "n2";
@@ -84,7 +84,7 @@ TEST_F(DirectStoreTest, ABlockThatAnotherNodeHasByNowIsNotFencedEither) {
   EXPECT_EQ(Stored(), before);
 }
 
-TEST_F(DirectStoreTest, ABlockThatTheControllerHasWrittenMeanwhileIs) {
+TEST_F(DirectStoreTest, WritesABlockThatTheControllerHasWrittenMeanwhile) {
   const ipam::BlockView known = MakeBlock();
   ASSERT_TRUE(api_.Change(std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) {
     block["allocations"]["9"] = "! r";
@@ -138,7 +138,7 @@ class DirectStorePoolTest : public DirectStoreTest {
 };
 
 // Another node has claimed the block, seen that the pool is gone, and left the block empty.
-TEST_F(DirectStorePoolTest, NothingIsTakenOfABlockThatCameAfterItsPoolWasGone) {
+TEST_F(DirectStorePoolTest, TakesNoAddressOfABlockThatWasCreatedAfterItsPoolWasDeleted) {
   api_.HoldCache();
   api_.Remove(pools_path_, "sh");
   CreateBlock();
@@ -147,8 +147,9 @@ TEST_F(DirectStorePoolTest, NothingIsTakenOfABlockThatCameAfterItsPoolWasGone) {
   EXPECT_EQ(result.error().message, "pool sh was deleted meanwhile");
 }
 
-// The ADD's own claim has read the pool since, and has proved the pool of the block.
-TEST_F(DirectStorePoolTest, TakesNoAddressOfAProvedBlockThatWasReservedSinceThePoolWasReadFirst) {
+// The store reads the pool with kLatest after it has created the block. This read is newer than the block, so PoolOf
+// uses it, and not the older pool that the caller passes.
+TEST_F(DirectStorePoolTest, PoolOfReturnsTheNewestPoolThatTheCallHasRead) {
   const std::vector<std::string> names{"sh"};
   const auto before = store_.ReadPools(names, ipam::Freshness::kHint);
   ASSERT_TRUE(before.has_value()) << before.error().message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes of one node's processes for one another: locks, versions of several API servers, agents.
+// NodeDirectory: how the processes of one node share locks, notes, and versions of API servers.
 #include "node/node_directory.h"
 
 #include <array>
@@ -32,9 +32,9 @@ class NodeDirectoryTest : public testing::Test {
   const NodeDirectory b_ = At("https://b");
 };
 
-TEST_F(NodeDirectoryTest, IsTheSameByWhateverNameTheApiServerIsReached) { EXPECT_EQ(a_.path(), b_.path()); }
+TEST_F(NodeDirectoryTest, IsTheSameForEveryUrlOfTheApiServer) { EXPECT_EQ(a_.path(), b_.path()); }
 
-TEST_F(NodeDirectoryTest, TheLockIsHadByOneAtATime) {
+TEST_F(NodeDirectoryTest, OneProcessAtATimeHoldsTheLock) {
   HeldFile held = a_.Lock(0).value();
   EXPECT_EQ(b_.Lock(BootTimeNow()).error().code, ErrorCode::kTimeout);
   EXPECT_EQ(b_.LockShared().error().code, ErrorCode::kTimeout);
@@ -58,7 +58,7 @@ TEST_F(NodeDirectoryTest, OneInstanceOwnsTheNode) {
   EXPECT_EQ(a_.HoldNodeOwnership("first").error().code, ErrorCode::kUnavailable);
 }
 
-TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsOlderThanTheQuestion) {
+TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsBeforeTheAskedTime) {
   const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
   const std::set<ipam::Attachment> its = {attachment};
   const std::set<ipam::Attachment> none = {};
@@ -81,7 +81,7 @@ TEST_F(NodeDirectoryTest, AnAddThatWasKilledCountsFromItsBeginning) {
   EXPECT_EQ(a_.ReadRunning(BootTimeNow() + 1).value(), std::set<ipam::Attachment>{});
 }
 
-// Its container ended without a DEL.
+// The container ended, and the runtime sent no DEL.
 TEST_F(NodeDirectoryTest, AnAddThatEndedLongAgoGoesWithTheMarksOfDels) {
   constexpr BootNanos kHour = 3600 * kNanosPerSecond;
   const ipam::Attachment ended = "0123456789ab-aaaaaaaaaaaaaaaa";
@@ -89,7 +89,8 @@ TEST_F(NodeDirectoryTest, AnAddThatEndedLongAgoGoesWithTheMarksOfDels) {
   const ipam::Attachment ended_now = "0123456789ab-cccccccccccccccc";
   HeldFile old = a_.HoldRunning(ended).value();
   const HeldFile held = a_.HoldRunning(lives).value();
-  // A time from before a reboot: any machine's uptime may be short.
+  // Use a time in the future, like one from before a reboot: this machine may run for less than an hour, so no time in
+  // the past is old enough.
   const timespec time{.tv_sec = (BootTimeNow() + kHour) / kNanosPerSecond, .tv_nsec = 0};
   for (const int descriptor : {old.descriptor(), held.descriptor()}) {
     ASSERT_EQ(futimens(descriptor, std::array{time, time}.data()), 0);
@@ -154,7 +155,7 @@ TEST_F(NodeDirectoryTest, AVersionCanBeForgotten) {
 }
 
 // The version of the object may be older than a write of this node whose version is unknown.
-TEST_F(NodeDirectoryTest, AVersionThatIsNotKnownIsNotThatOfAnObjectThatWasRead) {
+TEST_F(NodeDirectoryTest, RaiseVersionLeavesAnUnknownVersionUnknown) {
   a_.WriteVersion("107");
   a_.RaiseVersion("109");
   EXPECT_EQ(a_.ReadVersion(), "109");
@@ -179,7 +180,7 @@ HandedOut Sample() {
           .entry = "ns/pod u 26992702a01b-0123456789abcdef i=eth0 t=1"};
 }
 
-TEST_F(NodeDirectoryTest, WhatWasHandedOutIsKeptUntilItIsForgotten) {
+TEST_F(NodeDirectoryTest, ANoteOfAnAddressIsKeptUntilItIsForgotten) {
   const HandedOut one = Sample();
   ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
   EXPECT_EQ(b_.ReadHandedOut(), std::vector{one});
@@ -188,14 +189,14 @@ TEST_F(NodeDirectoryTest, WhatWasHandedOutIsKeptUntilItIsForgotten) {
 }
 
 // The DEL may have failed, so the container may still have the address.
-TEST_F(NodeDirectoryTest, WhatWasHandedOutBeforeADelIsKept) {
+TEST_F(NodeDirectoryTest, ADelKeepsTheNoteOfAnAddress) {
   const HandedOut one = Sample();
   ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
   ASSERT_TRUE(a_.MarkDeleted(one.attachment, BootTimeNow()).has_value());
   EXPECT_EQ(a_.ReadHandedOut(), std::vector{one});
 }
 
-TEST_F(NodeDirectoryTest, NotesThatCannotBeReadAreNotNoNotes) {
+TEST_F(NodeDirectoryTest, AMissingFolderOfNotesIsAnErrorAndNotAnEmptyList) {
   std::filesystem::remove_all(a_.path() + "/handed-out");
   EXPECT_FALSE(a_.ReadHandedOut().has_value());
 }

@@ -57,12 +57,12 @@ class RecentViewTest : public testing::Test {
 
 TEST_F(RecentViewTest, TheFirstProcessKnowsNothing) { EXPECT_EQ(Seen(), "nothing"); }
 
-TEST_F(RecentViewTest, TheNextKnowsWhatWasListed) {
+TEST_F(RecentViewTest, TheNextProcessKnowsListedBlocks) {
   RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
   EXPECT_EQ(Seen(), "10.0.0.0-26@1 10.0.1.0-26@2 ");
 }
 
-TEST_F(RecentViewTest, TheNextSeesABlockAsItWasListed) {
+TEST_F(RecentViewTest, TheNextProcessSeesABlockAsItWasListed) {
   const BlockView block = Block("10.0.0.0/26", "1");
   RecentView(directory(), true).NoteAll({block}, BootTimeNow());
   const auto seen = RecentView(directory(), true).Take();
@@ -70,7 +70,7 @@ TEST_F(RecentViewTest, TheNextSeesABlockAsItWasListed) {
   EXPECT_EQ(*seen->front(), *block);
 }
 
-TEST_F(RecentViewTest, TheNextKnowsWhatWasWritten) {
+TEST_F(RecentViewTest, TheNextProcessKnowsAWrittenBlock) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   view.BeginWrite();
@@ -94,14 +94,14 @@ TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByTheNext) {
   EXPECT_EQ(Seen(), "nothing");
 }
 
-TEST_F(RecentViewTest, AWriteAloneIsNotAllThereIs) {
+TEST_F(RecentViewTest, AWriteWithoutAListLeavesNothing) {
   RecentView view(directory(), true);
   view.BeginWrite();
   view.NoteWritten(Block("10.0.0.0/26", "2"));
   EXPECT_EQ(Seen(), "nothing");
 }
 
-TEST_F(RecentViewTest, AWriteAfterTheLockWentIsNotNoted) {
+TEST_F(RecentViewTest, AWriteAfterDropIsNotNoted) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
   view.Drop();
@@ -110,7 +110,7 @@ TEST_F(RecentViewTest, AWriteAfterTheLockWentIsNotNoted) {
   EXPECT_EQ(Seen(), "nothing");
 }
 
-TEST_F(RecentViewTest, WhatIsOldIsNotKnown) {
+TEST_F(RecentViewTest, BlocksOfThreeSecondsAgoAreNotKnown) {
   RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow() - 3 * kSecond);
   EXPECT_EQ(Seen(), "nothing");
 }
@@ -123,7 +123,7 @@ TEST_F(RecentViewTest, AWriteDoesNotMakeTheRestYounger) {
   EXPECT_EQ(Seen(), "nothing");
 }
 
-TEST_F(RecentViewTest, TheSecondLookOfAProcessIsForNews) {
+TEST_F(RecentViewTest, TakeReturnsTheBlocksOnlyOnce) {
   RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   RecentView view(directory(), true);
   static_cast<void>(view.Take());
@@ -137,14 +137,14 @@ TEST_F(RecentViewTest, ABlockThatIsBeingDeletedLeavesNothing) {
   EXPECT_EQ(Seen(), "nothing");
 }
 
-TEST_F(RecentViewTest, WhatIsForgottenIsNotKnown) {
+TEST_F(RecentViewTest, ForgottenBlocksAreNotKnown) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   view.Forget();
   EXPECT_EQ(Seen(), "nothing");
 }
 
-TEST_F(RecentViewTest, WhatAnotherApiServerSaidIsNotKnown) {
+TEST_F(RecentViewTest, BlocksOfAnotherApiServerAreNotKnown) {
   RecentView(At("https://other"), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   EXPECT_EQ(Seen(), "nothing");
 }
@@ -154,7 +154,7 @@ nlohmann::json PoolObject(const char* name) {
           {"spec", {{"subnet", "10.0.0.0/16"}}}};
 }
 
-TEST_F(RecentViewTest, TheNextKnowsPoolsThatWereRead) {
+TEST_F(RecentViewTest, TheNextProcessKnowsPoolsThatWereRead) {
   RecentView(directory(), true).NotePools({PoolObject("p1"), PoolObject("p2")}, BootTimeNow());
   const std::vector<std::string> names = {"p2", "p1"};
   const auto pools = RecentView(directory(), true).Pools(names);
@@ -162,7 +162,7 @@ TEST_F(RecentViewTest, TheNextKnowsPoolsThatWereRead) {
   EXPECT_EQ(pools->front()->name, "p2");
 }
 
-TEST_F(RecentViewTest, PoolsOfWhichOneIsUnknownAreReadAnew) {
+TEST_F(RecentViewTest, AllPoolsAreReadAnewIfOneIsUnknown) {
   RecentView(directory(), true).NotePools({PoolObject("p1")}, BootTimeNow());
   const std::vector<std::string> names = {"p1", "p2"};
   EXPECT_FALSE(RecentView(directory(), true).Pools(names).has_value());
@@ -174,7 +174,7 @@ TEST_F(RecentViewTest, PoolsOfASecondAgoAreReadAnew) {
   EXPECT_FALSE(RecentView(directory(), true).Pools(names).has_value());
 }
 
-TEST_F(RecentViewTest, ABrokenFileIsNothing) {
+TEST_F(RecentViewTest, ABrokenFileLeavesNothing) {
   directory().WriteNote("recent-blocks", R"({"at": 1, "objects": [)");
   EXPECT_EQ(Seen(), "nothing");
 }
