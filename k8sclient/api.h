@@ -39,7 +39,7 @@ inline constexpr std::string_view kPartialMetadata = "application/json;as=Partia
 inline constexpr std::string_view kPartialMetadataList =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-// etcd limits an object to 1.5 MiB.
+// Limit of one object in an answer. etcd limits a stored object to 1.5 MiB.
 inline constexpr std::size_t kObjectBytesMax = std::size_t{4} << 20;
 
 struct Request {
@@ -67,13 +67,13 @@ struct Response {
 // returns false, the call ends.
 using BodySink = std::function<bool(std::string_view piece)>;
 
-// When a call must end, and where its answer goes.
+// Says when a call must end, and where its answer goes.
 struct CallOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::stop_token stop = {};
-  // If set, the sink gets the answer, which may have any length and is never in memory as a whole. An Api that has the
-  // whole answer at once may leave it in the Response instead. If the connection breaks after the sink got a piece, the
-  // request is not sent again.
+  // If set, the sink gets the body of a successful answer, which may have any length and is never in memory as a whole.
+  // An Api that has the whole answer at once may leave it in the Response instead. If the connection breaks after the
+  // sink got a piece, the Api does not send the request again.
   BodySink body = {};
 
   [[nodiscard]] static CallOptions Within(std::chrono::milliseconds limit, std::stop_token stop = {}) {
@@ -104,16 +104,16 @@ class Api {
   //
   // Errors: kUnavailable (the server did not execute the request, or the request is a read and got no answer), kTimeout
   // (the same, because of deadline or stop), kUnknownOutcome (the server may have received a write, and no answer
-  // came), kUnauthenticated or kDecode (no credentials to send), kInvalid (`path` is not a path), kInternal (the answer
-  // to a read is not HTTP, or too large).
+  // came), kUnauthenticated or kDecode (the credentials are missing or cannot be used), kInvalid (`path` is not a
+  // path), kInternal (the answer to a read is not HTTP, or too large).
   [[nodiscard]] virtual Expected<Response> Call(const Request& request, const CallOptions& options) = 0;
 
   // Sends a GET, whose query must contain watch=true, and passes line after line to the sink until the server ends the
   // stream, the sink returns false, or something fails. If the server refuses the watch, the Response contains the
   // refusal. If the stream began and ended in order, the Response is 200 with an empty body.
   //
-  // Errors: kTimeout (idle, or stop), kUnavailable (the stream broke), kInternal (a line is too long), and the errors
-  // of Call for credentials.
+  // Errors: kTimeout (idle, or stop), kUnavailable (no connection, or the stream broke), kInternal (the answer is not
+  // HTTP, or a line is too long), and the errors of Call for credentials and `path`.
   [[nodiscard]] virtual Expected<Response> Watch(const Request& request, const WatchOptions& options,
                                                  const WatchSink& sink) = 0;
 };

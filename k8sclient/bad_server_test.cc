@@ -132,7 +132,7 @@ const FaultCase kFaultCases[] = {
      1},
 };
 
-TEST_P(Fault, IsToldAsItIsAndNoWriteIsSentTwice) {
+TEST_P(Fault, GivesItsErrorAndNoWriteIsSentTwice) {
   const FaultCase& c = GetParam();
   for (const bool tls : {false, true}) {
     for (const Request& request : {kBadRead, kBadWrite}) {
@@ -183,7 +183,7 @@ TEST(BadServer, AReadSucceedsAfterOneBrokenConnection) {
   EXPECT_EQ(response->status, 200);
 }
 
-TEST(BadServer, RefusedMeansThatNothingHappened) {
+TEST(BadServer, ARefusedConnectionMeansThatNothingHappened) {
   const auto api = MakeApi({.server = "http://127.0.0.1:" + std::to_string(testing::RefusingPort())});
   for (const Request& request : {kBadRead, kBadWrite}) {
     const auto response = api->Call(request, Soon());
@@ -235,7 +235,7 @@ TEST(StaleConnection, ThatIsSeenToBeClosedIsReplacedAlsoForAWrite) {
   EXPECT_EQ(stale.server().connections(), 2);
 }
 
-TEST(StaleConnection, ThatIsClosedWhenAWriteArrivesLeavesItOpenAndIsNotRepeated) {
+TEST(StaleConnection, ThatClosesWhenAWriteArrivesLeavesTheWriteInDoubtAndUnrepeated) {
   StaleConnection stale(CloseWhen::kAtTheNextRequest);
   const auto api = MakeApi({.server = stale.server().url()});
   ASSERT_TRUE(api->Call(kBadRead, Soon()).has_value());
@@ -253,7 +253,7 @@ TEST(StaleConnection, ThatIsClosedWhenAReadArrivesIsReplacedUnnoticed) {
   EXPECT_EQ(stale.server().connections(), 2);
 }
 
-TEST(StaleConnection, BytesThatNobodyAskedForEndIt) {
+TEST(StaleConnection, IsNotKeptAfterUnrequestedBytes) {
   ScriptedServer server([](Peer& peer) {
     while (peer.ReadRequest()) {
       // HttpApi must not take the second answer as the answer to the next request.
@@ -269,7 +269,7 @@ TEST(StaleConnection, BytesThatNobodyAskedForEndIt) {
   EXPECT_EQ(server.connections(), 3);
 }
 
-TEST(BadServer, ARefusalBeforeTheBodyIsReadIsHeardAndALargeWriteToAClosedConnectionKillsNobody) {
+TEST(BadServer, AnEarlyRefusalOfALargeWriteDoesNotEndTheProcess) {
   Request large = kBadWrite;
   large.body = std::string(std::size_t{8} << 20, 'x');
   ScriptedServer server([](Peer& peer) {
@@ -286,7 +286,7 @@ TEST(BadServer, ARefusalBeforeTheBodyIsReadIsHeardAndALargeWriteToAClosedConnect
   }
 }
 
-TEST(BadServer, AWriteOfWhichOnlyABitArrivedIsInDoubtAndNotSentAgain) {
+TEST(BadServer, AWriteThatArrivedInPartIsInDoubtAndNotSentAgain) {
   Request large = kBadWrite;
   large.body = std::string(std::size_t{8} << 20, 'x');
   ScriptedServer server([](Peer& peer) {

@@ -71,7 +71,7 @@ TEST(InCluster, BracketsAnIpv6Address) {
   EXPECT_EQ(config->default_namespace, "default");
 }
 
-TEST(InCluster, OutsideOfAPodItSaysSo) {
+TEST(InCluster, FailsOutsideOfAPod) {
   const auto config = InClusterConfig(Environment({}), &NoFile, "/sa");
   ASSERT_FALSE(config.has_value());
   EXPECT_EQ(config.error().code, ErrorCode::kEnvironment);

@@ -28,7 +28,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // The API server closes an idle connection after 90 s, and a load balancer may close it earlier. If the client sends a
-// write just then, the write is lost. So the client does not reuse a connection that was idle for more than 50 s.
+// write just then, it gets no answer, and the write is in doubt. So the client does not reuse a connection that was
+// idle for more than 50 s.
 constexpr long kIdleSecondsMax = 50;
 constexpr long kKeepAliveIdleSeconds = 15;
 constexpr long kKeepAliveIntervalSeconds = 5;

@@ -70,7 +70,7 @@ TEST_F(CredentialsTest, ARejectedTokenIsReadAgainAtOnce) {
   EXPECT_EQ(second->tls_serial, first->tls_serial) << "connections stay good when only the token changes";
 }
 
-TEST_F(CredentialsTest, RejectingAnOutdatedOneReadsNothing) {
+TEST_F(CredentialsTest, RejectingAnOutdatedSnapshotReadsNothing) {
   files_["/t"] = "one";
   Credentials credentials = Make({.token = {.path = "/t"}});
   const auto first = *credentials.Current({});
@@ -82,7 +82,7 @@ TEST_F(CredentialsTest, RejectingAnOutdatedOneReadsNothing) {
   EXPECT_EQ(reads_, 2);
 }
 
-TEST_F(CredentialsTest, WhatIsUnchangedKeepsItsSerial) {
+TEST_F(CredentialsTest, AnUnchangedSnapshotKeepsItsSerial) {
   files_["/t"] = "one";
   Credentials credentials = Make({.token = {.path = "/t"}});
   const auto first = *credentials.Current({});
@@ -90,7 +90,7 @@ TEST_F(CredentialsTest, WhatIsUnchangedKeepsItsSerial) {
   EXPECT_EQ((*credentials.Current({}))->serial, first->serial);
 }
 
-TEST_F(CredentialsTest, AFileThatIsAwayForAMomentChangesNothing) {
+TEST_F(CredentialsTest, AFileThatIsMissingForAMomentChangesNothing) {
   files_["/t"] = "one";
   Credentials credentials = Make({.token = {.path = "/t"}});
   (void)credentials.Current({});
@@ -160,7 +160,7 @@ TEST_F(CredentialsTest, ALineBreakInsideATokenIsRefused) {
   EXPECT_EQ(current.error().message.find("admin"), std::string::npos);
 }
 
-TEST_F(CredentialsTest, WithoutAnAuthorityTheSystemsAreTakenAndNoneIsAnError) {
+TEST_F(CredentialsTest, UsesTheSystemsAuthoritiesIfNoneIsGivenAndFailsWithoutAny) {
   const ClientConfig config{.source = "config", .server = "https://a"};
   files_["/etc/pki/tls/certs/ca-bundle.crt"] = "SYSTEM";
   const auto read = [this](const std::string& path) -> Expected<std::string> {

@@ -41,8 +41,8 @@ class CurlHandles {
     curl_multi_remove_handle(multi_, easy_);
   }
 
-  // The caller has read a piece of an answer. Notes whether OpenSSL has decrypted bytes behind the piece, which poll
-  // does not see. If the piece ends the answer, the peer sent these bytes without a request.
+  // Notes whether OpenSSL has decrypted bytes after the piece of an answer that libcurl has just read; poll does not
+  // see such bytes. If the piece ends the answer, the peer sent these bytes without a request.
   void NoteBufferedBytes() {
     const curl_tlssessioninfo* tls = nullptr;
     has_buffered_bytes_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK &&
@@ -53,7 +53,7 @@ class CurlHandles {
   CURL* const easy_;
   CURLM* const multi_;
   curl_socket_t kept_socket_ = CURL_SOCKET_BAD;  // socket of the connection that may still be open; owned by libcurl
-  bool has_buffered_bytes_ = false;              // OpenSSL has bytes behind the last piece
+  bool has_buffered_bytes_ = false;              // OpenSSL has bytes after the last piece
 };
 
 }  // namespace berth::k8sclient

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // EventReader: reads the lines of a watch, and skips the fields that berth does not use.
 //
-// A pod's life has eight events, which consist mostly of containers, volumes and managedFields. Most of the cost of a
-// watch of all pods was to build and destroy values of these fields.
+// EventReader replaces metadata.managedFields by ManagedFieldsMarker() (object_reader.h). A pod's life has eight
+// events, which consist mostly of containers, volumes and managedFields. A reader that builds and destroys the values
+// of these fields spends most of its time on them.
 #pragma once
 
 #include <functional>
@@ -16,11 +17,11 @@
 
 namespace berth::k8sclient {
 
-// The fields that are skipped, by the member of the object that contains them, such as {"spec", {"containers"}}.
+// The fields that EventReader skips, by the member of the object that contains them, such as {"spec", {"containers"}}.
 using FieldNames = std::set<std::string, std::less<>>;
 using SkippedFields = std::map<std::string, FieldNames, std::less<>>;
-// The only fields of each item that are read, by the name of the array, which is inside a member of the object. Such as
-// {"containers", {"resources"}} for spec.containers[*].resources.
+// The only fields of each item that EventReader reads, by the name of the array, which is inside a member of the
+// object: for example {"containers", {"resources"}} for spec.containers[*].resources.
 using ItemFields = std::map<std::string, FieldNames, std::less<>>;
 
 // One thread at a time.

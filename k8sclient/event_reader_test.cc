@@ -12,13 +12,13 @@ namespace {
 
 using nlohmann::json;
 
-TEST(EventReader, LeavesOutWhatIsSkipped) {
+TEST(EventReader, LeavesOutSkippedFields) {
   EventReader reader(SkippedFields{{"spec", {"containers", "volumes"}}});
   EXPECT_EQ(reader.Read(R"({"type":"ADDED","object":{"spec":{"containers":[{"a":1}],"nodeName":"n1","volumes":{}}}})"),
             json::parse(R"({"type":"ADDED","object":{"spec":{"nodeName":"n1"}}})"));
 }
 
-TEST(EventReader, LeavesInWhatHasThatNameElsewhere) {
+TEST(EventReader, KeepsFieldsOfThatNameElsewhere) {
   EventReader reader(SkippedFields{{"spec", {"containers"}}});
   const char* const event =
       R"({"spec":{"containers":1},"object":{"containers":2,"status":{"containers":3},"a":{"spec":{"containers":4}}}})";

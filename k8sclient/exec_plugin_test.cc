@@ -64,7 +64,7 @@ TEST(ExecPlugin, WhatItWritesToStderrIsInTheLogAndInNoError) {
   EXPECT_FALSE(logged.contains("s3cret")) << "the output is the token itself";
 }
 
-TEST(ExecPlugin, OneThatIsNotInstalledIsNamedWithItsHint) {
+TEST(ExecPlugin, AMissingPluginIsNamedWithItsHint) {
   const auto credential =
       Credential({.api_version = kV1, .command = "berth-no-such-plugin", .install_hint = "install it with apt"});
   ASSERT_FALSE(credential.has_value());
@@ -72,7 +72,7 @@ TEST(ExecPlugin, OneThatIsNotInstalledIsNamedWithItsHint) {
   EXPECT_EQ(credential.error().details, "install it with apt");
 }
 
-TEST(ExecPlugin, OneThatHangsIsKilledWithItsChildren) {
+TEST(ExecPlugin, AHangingPluginIsKilledWithItsChildren) {
   const auto began = steady_clock::now();
   const auto credential = Credential(Script("sleep 600 & sleep 600"), milliseconds(200));
   ASSERT_FALSE(credential.has_value());

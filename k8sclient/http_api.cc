@@ -142,7 +142,7 @@ class HttpApi::State {
   Credentials credentials_;
   Mutex mutex_;
   std::uint64_t tls_serial_ BERTH_GUARDED_BY(mutex_) = 0;
-  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // all of tls_serial_
+  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // each with this tls_serial_
 };
 
 HttpApi::HttpApi(std::unique_ptr<State> state) : state_(std::move(state)) {}

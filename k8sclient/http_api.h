@@ -2,11 +2,11 @@
 // HttpApi: the Api over HTTPS.
 //
 // HttpApi uses HTTP/1.1 with one request at a time on a connection, because a lost connection then leaves exactly one
-// request in doubt. Idle connections are kept for later calls. If the server tells the client to wait (429 or 503 with
-// Retry-After: not executed; any 5xx with Retry-After for a read), HttpApi repeats the request up to 10 times while the
-// deadline allows. After a 401, HttpApi reads the credentials again; if they have changed, it repeats the request once.
-// If the connection of a read broke, HttpApi repeats the read once. HttpApi never repeats a write that the server may
-// have executed.
+// request in doubt. HttpApi keeps up to eight idle connections for later calls. If the server tells the client to wait
+// (429 or 503 with Retry-After: not executed; any 5xx with Retry-After for a read), HttpApi repeats the request up to
+// 10 times while the deadline allows. After a 401, HttpApi reads the credentials again; if they have changed, it
+// repeats the request once. If the connection of a read broke, HttpApi repeats the read once. HttpApi never repeats a
+// write that the server may have executed.
 #pragma once
 
 #include <chrono>

@@ -132,7 +132,7 @@ TEST(Stop, ThatWasRequestedBeforeSendsNothing) {
   EXPECT_EQ(response.error().code, ErrorCode::kTimeout);
 }
 
-// Collects lines.
+// Collects the lines of a watch, and ends the watch after `enough` lines.
 struct LinesGot {
   std::vector<std::string> lines = {};
   std::size_t enough = SIZE_MAX;
@@ -253,7 +253,7 @@ TEST(Watch, ARefusalComesBackWithItsBodyAndNoLine) {
   EXPECT_TRUE(got.lines.empty());
 }
 
-TEST(Watch, ThatBreaksSaysSo) {
+TEST(Watch, ThatBreaksIsUnavailable) {
   ScriptedServer server([](Peer& peer) {
     if (!peer.ReadRequest()) return;
     peer.Send(kStream + Chunk("1\n") + "5\r\n{\"t");

@@ -223,7 +223,7 @@ TEST_F(Repeats, ARejectedTokenIsReadAgainAndTheRequestSentOnceMore) {
   EXPECT_EQ(seen, 3);
 }
 
-TEST_F(Repeats, AWatchWithARejectedTokenToo) {
+TEST_F(Repeats, AWatchWithARejectedTokenIsSentOnceMore) {
   ScriptedServer server([](Peer& peer) {
     while (const auto request = peer.ReadRequest()) {
       peer.Answer(request->headers.at("authorization") == "Bearer new" ? 200 : 401, "{\"type\":\"x\"}\n");

@@ -83,7 +83,7 @@ class DeadConnection : public ::testing::TestWithParam<bool> {
                                           {.connect_max = milliseconds(100), .handshake_max = milliseconds(100)});
 };
 
-TEST_P(DeadConnection, LeavesTheLimitsOfTheNextOneInForce) {
+TEST_P(DeadConnection, DoesNotSwitchOffTheTimeLimitsOfTheNextConnection) {
   LetFirstDie();
   const auto response = api_->Call(request_, {});  // no deadline
   ASSERT_FALSE(response.has_value());
@@ -95,7 +95,7 @@ TEST_P(DeadConnection, LeavesTheLimitsOfTheNextOneInForce) {
 INSTANTIATE_TEST_SUITE_P(All, DeadConnection, ::testing::Bool(),
                          [](const auto& is_write) { return is_write.param ? "Write" : "Read"; });
 
-TEST(DeadConnections, OfAReadAreTriedOnceMore) {
+TEST(DeadConnections, AReadIsSentOnceMore) {
   std::atomic<int> seen = 0;
   ScriptedServer server([&seen](Peer& peer) {
     if (peer.index() == 0 && peer.ReadRequest()) peer.Answer(200, "{}");
@@ -129,12 +129,12 @@ TEST(Header, WithoutAValueIsSentAsWell) {
 // An answer's head, and whether it says validly where the answer ends.
 struct LengthCase {
   const char* name;
-  std::string head;  // behind "HTTP/1.1 "
+  std::string head;  // after "HTTP/1.1 "
   bool is_whole;
 };
 class AnswersLength : public ::testing::TestWithParam<LengthCase> {};
 
-TEST_P(AnswersLength, IsToldOrTheAnswerIsNotWhole) {
+TEST_P(AnswersLength, MustBeValidForACompleteAnswer) {
   const Authority authority("CA");
   for (const bool tls : {false, true}) {
     ScriptedServer::Options options;

@@ -79,7 +79,7 @@ TEST(Kubeconfig, RefusesLongDataThatIsNotBase64) {
   EXPECT_NE(config.error().message.find("certificate-authority-data: not base64"), std::string::npos);
 }
 
-TEST(Kubeconfig, NamespaceIsDefaultWhereNoneIsNamed) {
+TEST(Kubeconfig, NamespaceIsDefaultIfNoneIsNamed) {
   EXPECT_EQ(Load(File(kServer, "    {}\n"))->default_namespace, "default");
 }
 

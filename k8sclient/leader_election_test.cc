@@ -33,7 +33,7 @@ TEST(Candidate, CreatesALeaseThatIsMissing) {
             (Lease{.holder = "me", .duration_seconds = 15, .acquire_time = kNow, .renew_time = kNow}));
 }
 
-TEST(Candidate, LeavesALeaseAloneUntilItsOwnDurationHasPassedUnseen) {
+TEST(Candidate, LeavesALeaseAloneUntilItsDurationHasPassedWithoutARenewal) {
   const Lease theirs{.holder = "other", .duration_seconds = 30, .renew_time = "1999-01-01T00:00:00.000000Z"};
   Candidate me("me", {});
   EXPECT_TRUE(std::holds_alternative<Candidate::HeldBy>(me.Decide(theirs, kStart, kNow)));
@@ -60,7 +60,7 @@ TEST(Candidate, TakesAReleasedLeaseAtOnceAndCountsTheChange) {
       (Lease{.holder = "me", .duration_seconds = 15, .acquire_time = kNow, .renew_time = kNow, .transitions = 5}));
 }
 
-TEST(Candidate, RenewalKeepsWhenItWasAcquired) {
+TEST(Candidate, RenewalKeepsTheAcquireTime) {
   const Lease ours{.holder = "me", .duration_seconds = 15, .acquire_time = "a", .renew_time = "b", .transitions = 4};
   Candidate me("me", {});
   const auto decision = me.Decide(ours, kStart, kNow);

@@ -49,7 +49,7 @@ TEST(ListEach, IsSentAgainWhenTheConnectionBrokeBeforeAnyAnswer) {
   EXPECT_EQ(list->items.size(), 1U);
 }
 
-TEST(ListEach, AListThatNeverEndsIsLeftInTime) {
+TEST(ListEach, StopsReadingAnEndlessListAtTheDeadline) {
   std::atomic<bool> goes_on = true;
   const ScriptedServer server([&goes_on](Peer& peer) {
     if (!peer.ReadRequest()) return;

@@ -12,18 +12,18 @@ namespace {
 
 using nlohmann::json;
 
-TEST(ReadObject, SaysOfManagedFieldsOnlyThatThereAreSome) {
+TEST(ReadObject, ReplacesManagedFieldsByAMarker) {
   const json want = json::parse(R"({"metadata":{"managedFields":[true],"name":"b"},"spec":{"node":"n1"}})");
   EXPECT_EQ(ReadObject(R"({"metadata":{"managedFields":[{"manager":"x","fieldsV1":{"f:metadata":{"f:a":[1]}}},{"a":1}],
                            "name":"b"},"spec":{"node":"n1"}})"),
             want);
 }
 
-TEST(ReadObject, AnEmptyItemIsNone) {
+TEST(ReadObject, LeavesOutAnEmptyItemOfManagedFields) {
   EXPECT_EQ(ReadObject(R"({"metadata":{"managedFields":[{}]}})"), json::parse(R"({"metadata":{"managedFields":[]}})"));
 }
 
-TEST(ReadObject, LeavesInWhatHasThatNameElsewhere) {
+TEST(ReadObject, KeepsFieldsOfThatNameElsewhere) {
   const char* const text =
       R"({"managedFields":[{"a":1}],"spec":{"managedFields":[{"a":1}]},
           "metadata":{"annotations":{"managedFields":"x"},"name":"managedFields"}})";
@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Texts, ReadObjectAll,
                                            R"({"metadata":{"managedFields":5}})",
                                            R"({"metadata":[{"managedFields":[{"a":1}]}]})"));
 
-TEST(EventReader, SaysOfManagedFieldsOnlyThatThereAreSome) {
+TEST(EventReader, ReplacesManagedFieldsByAMarker) {
   EXPECT_EQ(
       EventReader(SkippedFields{}).Read(R"({"object":{"metadata":{"managedFields":[{"a":{"b":1}}],"name":"b"}}})"),
       json::parse(R"({"object":{"metadata":{"managedFields":[true],"name":"b"}}})"));

@@ -39,7 +39,7 @@ std::optional<Prefix> AsPrefix(const std::string& text) {
   return Prefix::Around(*address, length);
 }
 
-// Whether an item of NO_PROXY covers the host and port. `item` is in lower case and without blanks.
+// True if an item of NO_PROXY covers the host and port. `item` is in lower case and without blanks.
 bool Covers(std::string item, const std::string& host, std::uint16_t port) {
   if (item == "*") return true;
   const auto address = AsAddress(host);

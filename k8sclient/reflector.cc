@@ -50,8 +50,8 @@ void Reflector::Run(const std::stop_token& stop) {
                                                                         : List(stop);
     if (stop.stop_requested()) return;
     if (done) continue;
-    // If `since` is not a number, or is a version that another cluster has not reached, the server refuses the list
-    // with other errors than kGone.
+    // If `since` is not a number, or is a version of another cluster that this server has not reached, the server may
+    // refuse the list with other errors than kGone.
     const bool is_no_version = next_list_ == NextList::kExact &&
                                (done.error().code != ErrorCode::kUnavailable || failures_ >= kExactFailuresMax);
     const bool is_forgotten = done.error().code == ErrorCode::kGone || is_no_version;

@@ -4,7 +4,8 @@
 // The first LIST reads the server's cache (resourceVersion=0) in one answer. With `in_pages` it is a consistent list,
 // because only consistent lists have pages. After "410 Gone" the next LIST is not older than the version seen last; if
 // the server cannot serve this LIST either, the next LIST is consistent. If a watch breaks, the next watch continues at
-// the version seen last. After a failure the Reflector waits 0.8 s, doubled up to 30 s, times a random factor of 1 to
+// the version seen last, after a request that checks that the server has reached this version. After a failure the
+// Reflector waits 0.8 s, doubled up to 30 s, times a random factor of 1 to
 // 2. Rules: client-go, tools/cache/reflector.go.
 #pragma once
 

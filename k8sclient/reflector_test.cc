@@ -102,7 +102,7 @@ class ReflectorTest : public ::testing::Test {
   // True for the request of Reflector::CheckVersion.
   static bool IsVersionCheck(const Request& request) { return QueryValue(request, "limit") == "1"; }
 
-  // The requests as "list rv=.. match=..", "watch rv=.." and "look rv=..".
+  // The requests as "list rv=.. match=..", "watch rv=..", and "look rv=.." for a version check.
   std::vector<std::string> Requests() const {
     std::vector<std::string> lines;
     for (const Request& request : api_.requests()) {
@@ -129,7 +129,7 @@ class ReflectorTest : public ::testing::Test {
 
 using Lines = std::vector<std::string>;
 
-TEST_F(ReflectorTest, ListsFromMemoryThenWatchesFromThere) {
+TEST_F(ReflectorTest, ListsFromTheServersCacheThenWatchesFromThatVersion) {
   lists_ = {ListOf({"a", "b"}, "10")};
   watches_ = {{.lines = {Event("ADDED", "c", "11"), Event("MODIFIED", "a", "12"), Event("DELETED", "b", "13")}}};
   RunScripts();
@@ -137,7 +137,7 @@ TEST_F(ReflectorTest, ListsFromMemoryThenWatchesFromThere) {
   EXPECT_EQ(Requests(), (Lines{"list rv=0 match=(none)", "watch rv=10", "watch rv=13"}));
 }
 
-TEST_F(ReflectorTest, AnEventThatIsWaitedForIsFollowedByAPauseAndThoseThatComeWithItAreNot) {
+TEST_F(ReflectorTest, PausesAfterAnEventThatItWaitedForAndNotAfterTheNextOnes) {
   options_.pause = std::chrono::milliseconds(250);
   lists_ = {ListOf({}, "10")};
   watches_ = {{.lines = {Event("ADDED", "a", "11"), Event("ADDED", "b", "12"), Event("ADDED", "c", "13")}}};
@@ -145,7 +145,7 @@ TEST_F(ReflectorTest, AnEventThatIsWaitedForIsFollowedByAPauseAndThoseThatComeWi
   EXPECT_EQ(clock_.slept(), std::vector{options_.pause});
 }
 
-TEST_F(ReflectorTest, WhatIsSkippedIsNotHandedOver) {
+TEST_F(ReflectorTest, SkippedFieldsAreNotHandedOver) {
   options_.skipped = {{"metadata", {"name"}}};
   lists_ = {ListOf({}, "10")};
   watches_ = {{.lines = {Event("ADDED", "a", "11")}}};
@@ -167,7 +167,7 @@ TEST_F(ReflectorTest, AListInPagesIsConsistent) {
   EXPECT_EQ(QueryValue(api_.requests().at(1), "continue"), "token");
 }
 
-TEST_F(ReflectorTest, BeginsWithTheStateOfAnEarlierVersionIfItIsAskedTo) {
+TEST_F(ReflectorTest, BeginsWithTheCollectionAtTheVersionOfSince) {
   options_.since = "7";
   lists_ = {ListOf({"a"}, "7")};
   watches_ = {{.lines = {Event("DELETED", "a", "9")}}};
@@ -194,7 +194,7 @@ TEST_F(ReflectorTest, SendsSelectorsBookmarksAndATimeLimitWithTheWatch) {
   EXPECT_EQ(QueryValue(watch, "timeoutSeconds"), "300");
 }
 
-TEST_F(ReflectorTest, ABookmarkMovesTheVersionAndReachesNobody) {
+TEST_F(ReflectorTest, ABookmarkMovesTheVersionAndHandsOverNoObject) {
   lists_ = {ListOf({"a"}, "10")};
   watches_ = {{.lines = {Event("BOOKMARK", "", "99")}}};
   RunScripts();
@@ -251,7 +251,7 @@ TEST_F(ReflectorTest, AServerWhoseBackupWasRestoredIsListedAfterAWatchThatBroke)
   EXPECT_EQ(recorder_.lines, (Lines{"replace a", "failed Unavailable wait 800", "failed Gone wait 0", "replace b"}));
 }
 
-TEST_F(ReflectorTest, AWatchThatEndsBeforeItsTimeIsFollowedByALook) {
+TEST_F(ReflectorTest, AWatchThatEndsBeforeItsTimeIsFollowedByAVersionCheck) {
   lists_ = {ListOf({"a"}, "10")};
   watches_ = {{.lines = {}, .takes = std::chrono::minutes(1)}};
   RunScripts();
@@ -321,7 +321,7 @@ constexpr NonsenseCase kNonsenseCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, ReflectorNonsense, ::testing::ValuesIn(kNonsenseCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST_F(ReflectorTest, BeginsWithWhatIsIfTheServerFailsAgainAndAgainOverThatVersion) {
+TEST_F(ReflectorTest, BeginsWithThePresentCollectionIfTheServerFailsFourTimes) {
   options_.since = "7";
   for (int i = 0; i < 4; ++i) lists_.emplace_back(Response{.status = 500});
   lists_.emplace_back(ListOf({"a"}, "20"));
@@ -333,7 +333,7 @@ TEST_F(ReflectorTest, BeginsWithWhatIsIfTheServerFailsAgainAndAgainOverThatVersi
 
 class ReflectorSince : public ReflectorTest, public ::testing::WithParamInterface<int> {};
 
-TEST_P(ReflectorSince, BeginsWithWhatIsIfThatVersionIsForgottenOrNoneOfThisServer) {
+TEST_P(ReflectorSince, BeginsWithThePresentCollectionIfTheServerDoesNotHaveTheVersion) {
   const std::string too_large =
       R"({"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}})";
   options_.since = "7";

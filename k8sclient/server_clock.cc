@@ -15,7 +15,8 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// The estimate is right to about 1 s, and NTP keeps a clock right to milliseconds. So a difference above this is wrong.
+// The estimate is right to about 1 s, and NTP keeps a clock right to milliseconds. So if the clocks differ by more than
+// this, one of them is wrong.
 constexpr seconds kDifferenceMax{5};
 // A difference that was too large counts as too large until it is at most this.
 constexpr seconds kDifferenceRight{4};

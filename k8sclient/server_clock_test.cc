@@ -124,7 +124,7 @@ TEST_F(ServerClockTest, ANoteTellsTheNextProcess) {
   EXPECT_EQ(next.Difference(), clock_.Difference());
 }
 
-TEST_F(ServerClockTest, ANoteThatIsNoneSaysNothing) {
+TEST_F(ServerClockTest, AnInvalidNoteChangesNothing) {
   const std::string after_boot = std::to_string((local_.SinceBoot() + seconds(1)).count());
   for (const std::string& note : {std::string(),
                                   std::string("x"),

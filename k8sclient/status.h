@@ -38,13 +38,14 @@ struct Status {
 // kNotFound: no such object. kNotInstalled: no such kind. kAlreadyExists, kConflict. kGone: the resourceVersion (or the
 // continue token) is too old, or the server has not reached it, as after a restored backup: list again without a
 // version. kInvalid: 400, 413, 422, and a refusal by an admission webhook or policy with any status but 429.
-// kUnauthenticated. kForbidden: a right is missing. kUnavailable: not executed, try later (429; 503 with Retry-After;
-// any 5xx of a read; admission that is not ready). kTimeout: 504 or 408 of a read. kUnknownOutcome: any other 5xx or
-// 408 of a write.
+// kUnauthenticated. kForbidden: a right is missing. kUnavailable: nothing was changed, try later (429; 503 with
+// Retry-After; any 5xx of a read but a 504 without Retry-After; admission that is not ready). kTimeout: 504 without
+// Retry-After, or 408, of a read. kUnknownOutcome: any other 5xx or 408 of a write. kInternal: any other status.
 [[nodiscard]] Error ToError(const Request& request, const Response& response);
 
 // True if the answer has Retry-After and the client may send the request again: any request after 429 or 503, because
-// the server did not execute it, and a read after any 5xx.
+// the server did not execute it, and a read after any 5xx. False for a read of a version that the server has not
+// reached.
 [[nodiscard]] bool MayRepeat(const Request& request, const Response& response);
 
 }  // namespace berth::k8sclient

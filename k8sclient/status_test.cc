@@ -104,7 +104,7 @@ struct RepeatCase {
 };
 class RepeatTable : public ::testing::TestWithParam<RepeatCase> {};
 
-TEST_P(RepeatTable, OnlyWhatWasNotExecutedIsRepeated) {
+TEST_P(RepeatTable, OnlyReadsAndUnexecutedWritesAreRepeated) {
   const RepeatCase& c = GetParam();
   Response response{.status = c.status, .body = c.body};
   if (c.retry_after) response.retry_after = seconds(1);

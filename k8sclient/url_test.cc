@@ -130,7 +130,7 @@ TEST(Proxy, TheKubeconfigsWinsAndIsUsedForThisMachineToo) {
   EXPECT_EQ((*proxy)->Authority(), "p:9");
 }
 
-TEST(Proxy, AMalformedOneIsAnErrorThatNamesItsVariableAndNotItsPassword) {
+TEST(Proxy, AMalformedProxyIsAnErrorThatNamesItsVariableAndNotItsPassword) {
   const auto proxy = ChooseProxy("", *ParseServerUrl("https://a"), [](const std::string& name) {
     return name == "HTTPS_PROXY" ? std::string("http://u:secret@:x") : std::string();
   });

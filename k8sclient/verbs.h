@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs of the Kubernetes API: the caller passes JSON, and gets JSON or a typed error.
 //
-// Writes are compare-and-swaps: a merge patch or a replacement contains metadata.resourceVersion, and a deletion has
-// preconditions. Creations, patches and replacements name the field manager "berth". The verbs repeat no write.
+// A caller makes a write a compare-and-swap: it puts metadata.resourceVersion into a merge patch or a replacement, and
+// gives a deletion preconditions. Creations, patches and replacements name the field manager "berth". The verbs repeat
+// no write.
 #pragma once
 
 #include <functional>
@@ -81,8 +82,8 @@ struct ListSink {
 [[nodiscard]] Expected<nlohmann::json> Replace(Api& api, const std::string& path, const nlohmann::json& object,
                                                const CallOptions& options);
 
-// Deletes in the background. If the object has finalizers, the object stays and gets a deletionTimestamp, and Delete
-// succeeds.
+// Deletes the object; the server deletes the object's dependents later. If the object has finalizers, the object stays
+// and gets a deletionTimestamp, and Delete succeeds.
 [[nodiscard]] Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,
                                     const CallOptions& options);
 

@@ -83,7 +83,7 @@ struct VerbsNonsenseCase {
 };
 class VerbsNonsense : public ::testing::TestWithParam<VerbsNonsenseCase> {};
 
-TEST_P(VerbsNonsense, AsAnAnswerLeavesAWriteOpenButNotARead) {
+TEST_P(VerbsNonsense, AsAnAnswerLeavesAWriteInDoubtAndFailsARead) {
   ScriptedApi api;
   api.on_call = [](const Request&) { return Ok(GetParam().body); };
   const auto got = Get(api, "/a", {});
@@ -148,7 +148,7 @@ TEST(List, TakesAllInOneAnswerWhenAPageHasExpired) {
   EXPECT_EQ(QueryValue(api.requests().back(), "limit"), "(none)");
 }
 
-TEST(List, GoneOnTheFirstPageIsTheCallersAffair) {
+TEST(List, GoneOnTheFirstPageIsReturned) {
   ScriptedApi api;
   const auto list = List(Answering(api, {{.status = 410}}), "/a", {.resource_version = "1"}, {});
   ASSERT_FALSE(list.has_value());

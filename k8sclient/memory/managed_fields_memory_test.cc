@@ -61,7 +61,7 @@ std::string SharedBlock() {
          R"(,"manager":"x"}],"name":"10.55.0.0-24"},"spec":{"node":""}})";
 }
 
-// Lists nothing. Then stops at the first event.
+// Keeps the object of the first event, and stops the Reflector.
 class FirstEvent final : public ReflectorHandler {
  public:
   explicit FirstEvent(std::stop_source& stop) : stop_(stop) {}

@@ -28,8 +28,8 @@ namespace berth::k8sclient::testing {
 
 enum class ApiFault : std::uint8_t {
   kNone,
-  kUnavailable,      // the request is not executed, and the client gets kUnavailable
-  kLostAfterCommit,  // the request is executed, and its answer is lost
+  kUnavailable,      // the model does not execute the request, and the client gets kUnavailable
+  kLostAfterCommit,  // the model executes the request, and its answer is lost
   kLateCommit,       // the answer is lost; ReleaseLateWrites executes the request later, if it is still valid
   kInvalid,          // 422: a rule refuses the request
   kForbidden,        // 403: RBAC refuses the request
@@ -55,7 +55,7 @@ class ModelApi final : public Api {
   // A page has at most this many objects, even if a request's limit is higher.
   void SetPageMax(std::size_t objects);
 
-  // The CRDs are rolled back: removes this field from all objects and from all later writes.
+  // Simulates a rollback of the CRDs: removes this field from all objects and from all later writes.
   void DropField(const std::string& field);
 
   // Restore restores a backup: the counter of versions goes back too, and watches end. With `bump`, the counter
@@ -80,8 +80,8 @@ class ModelApi final : public Api {
   using Stored =
       std::function<void(const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
   void OnStore(Stored stored) { stored_ = std::move(stored); }
-  // Asked before an object is stored, or is marked as deleted, under the model's lock: why a policy refuses that (422).
-  // before is null if the object is new, after if it is to be deleted.
+  // Called before the model creates, changes or deletes an object, under the model's lock. Returns why a policy refuses
+  // that (the answer is then 422); nothing: no policy refuses it. before is null for a creation, after for a deletion.
   using Admission = std::function<std::optional<std::string>(
       const std::string& collection, const nlohmann::json& before, const nlohmann::json& after)>;
   void OnAdmission(Admission admission) { admission_ = std::move(admission); }

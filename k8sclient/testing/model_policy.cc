@@ -64,7 +64,7 @@ bool IsPlainHeld(const std::string& entry) {
          words[3].size() > 2 && words[4].starts_with("t=") && IsDigits(words[4].substr(2));
 }
 
-// ^~ t=[0-9]+ f=[0-9a-f]{12}-[0-9a-f]{16}( |$), and whose it was
+// ^~ t=[0-9]+ f=[0-9a-f]{12}-[0-9a-f]{16}( |$), and `before` contains the attachment after f=
 bool IsTrace(const std::string& entry, const std::string& before) {
   const auto words = Words(entry);
   return words.size() > 2 && words[0] == "~" && words[1].starts_with("t=") && IsDigits(words[1].substr(2)) &&
@@ -160,7 +160,7 @@ class Write {
     });
   }
 
-  // The validations that the controller does not pass by its right to "reconcile".
+  // The validations that apply to nodes and to the controller. Only the right to override exempts a writer from them.
   [[nodiscard]] std::optional<std::string> OfEverybody() const {
     if (writer_.may_override) return std::nullopt;
     if (is_creation()) {

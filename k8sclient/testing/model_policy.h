@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The admission policy of install/base/policy-blocks.yaml, as far as berth relies on it: who may write what of an
-// IPBlock. The table e2e/crds/objects/policy.yaml holds it to what the real API server makes of the policy.
+// IPBlock. The cases in e2e/crds/objects/policy.yaml test that this code and a real API server decide the same.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace berth::k8sclient::testing {
 
-// Who writes, by the credentials.
+// The sender of a write, as its credentials identify it.
 struct Writer {
-  std::string node = {};       // that they name; empty: none
+  std::string node = {};       // the node that the credentials name; empty: none
   bool is_controller = false;  // the service account berth-controller, which may "reconcile" ipblocks
   bool may_override = false;   // a person
 };

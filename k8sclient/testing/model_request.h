@@ -29,7 +29,7 @@ struct Target {
   [[nodiscard]] std::string key() const { return KeyOf(name_space, name); }
 };
 [[nodiscard]] Target ParseTarget(const std::string& path);
-// Whether an object of the collection is in the target's namespace.
+// True if an object of the collection is in the target's namespace.
 [[nodiscard]] bool IsIn(const Target& target, const nlohmann::json& object);
 // The object's key in its collection.
 [[nodiscard]] std::string KeyOf(const nlohmann::json& object);
@@ -59,7 +59,7 @@ struct Refused {
 // The number in a resourceVersion; nothing: the text is not a number.
 [[nodiscard]] std::optional<std::uint64_t> ToVersion(const std::string& text);
 
-// Whether all terms of a selector hold, such as "metadata.name=x,spec.node!=". A missing field counts as empty.
+// True if all terms of a selector hold, such as "metadata.name=x,spec.node!=". A missing field counts as empty.
 [[nodiscard]] bool IsSelected(const nlohmann::json& object, const std::string& selector);
 // The first field of the selector that the collection cannot select by; empty: none.
 [[nodiscard]] std::string UnselectableField(const Target& target, const std::string& selector);

@@ -8,7 +8,7 @@
 
 namespace berth::k8sclient::testing {
 
-// Whether `self` keeps the rule. `old` is null if the rule does not use the previous value, or if there is none.
+// True if `self` keeps the rule. `old` is null if the rule does not use the previous value, or if there is none.
 using ModelRule = bool (*)(const nlohmann::json& self, const nlohmann::json& old);
 
 // The code for a rule's text; any white space counts as one blank. Throws std::runtime_error for an unknown rule: a

@@ -133,7 +133,7 @@ bool HasType(const json& value, const std::string& type) {
   return true;
 }
 
-// The number that the bounds of the value's type limit.
+// The number that bounds limit: an integer itself, the characters of a string, the items of a list or map.
 std::int64_t SizeOf(const json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (value.is_string()) {

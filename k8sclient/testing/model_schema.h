@@ -26,7 +26,7 @@ class ModelSchema {
   [[nodiscard]] bool is_known() const { return root_ != nullptr; }
   // "IPBlock".
   [[nodiscard]] const std::string& kind() const { return kind_; }
-  // Whether status is a subresource.
+  // True if status is a subresource.
   [[nodiscard]] bool has_status() const { return has_status_; }
   [[nodiscard]] bool IsSelectable(const std::string& field) const;
 

@@ -101,7 +101,7 @@ class Stream {
     shutdown(socket_, SHUT_RDWR);
   }
   [[nodiscard]] int socket() const { return socket_; }
-  // Whether OpenSSL has read bytes from the socket that Read has not returned yet.
+  // True if OpenSSL has read bytes from the socket that Read has not returned yet.
   [[nodiscard]] bool HasPending() const { return ssl_ != nullptr && SSL_pending(ssl_) > 0; }
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] bool IsResumed() const { return ssl_ != nullptr && SSL_session_reused(ssl_) == 1; }
