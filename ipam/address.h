@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Address: one IPv4 or IPv6 address, as a number with a family.
 //
-// The text form is always the canonical one: dotted decimal without leading zeros (RFC 6943, section 3.1.1), and RFC
-// 5952 for IPv6. IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) and zones are refused, because they would give a host a
-// second name, and so its address a second holder.
+// Address prints only the canonical text: dotted decimal without leading zeros (RFC 6943, section 3.1.1), and RFC 5952
+// for IPv6. Parse refuses IPv4-mapped IPv6 addresses (::ffff:a.b.c.d) and zones, because each of them would be a second
+// name of an address, and the address could get a second holder.
 #pragma once
 
 #include <compare>
@@ -17,7 +17,7 @@ namespace berth::ipam {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// In decimal, like counts in status fields. An IPv6 pool may have more than 2^64 addresses.
+// Prints the number in decimal, as status fields show counts. An IPv6 pool may have more than 2^64 addresses.
 [[nodiscard]] std::string ToString(Uint128 number);
 
 enum class Family : std::uint8_t { kIPv4, kIPv6 };
@@ -27,7 +27,7 @@ enum class Family : std::uint8_t { kIPv4, kIPv6 };
 // Bits 127 to 32 of an IPv4-mapped IPv6 address (RFC 4291, section 2.5.5.2).
 inline constexpr Uint128 kIPv4MappedMark = 0xffff;
 
-// "IPv4" or "IPv6", as people write them.
+// Returns "IPv4" or "IPv6".
 [[nodiscard]] std::string_view ToString(Family family);
 
 class Address {
@@ -47,7 +47,6 @@ class Address {
   // The address as a number in host byte order; IPv4 in the low 32 bits.
   [[nodiscard]] constexpr Uint128 bits() const { return bits_; }
 
-  // For IPv6 as in RFC 5952.
   [[nodiscard]] std::string ToString() const;
 
   // IPv4 before IPv6, then by number.

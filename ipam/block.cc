@@ -10,7 +10,7 @@ namespace berth::ipam {
 
 namespace {
 
-// Whether the entry keeps its address occupied at `now_ms`.
+// True: no pod may get the entry's address at `now_ms`.
 bool Occupies(std::string_view entry_text, std::int64_t now_ms) {
   const auto until = CoolingUntil(entry_text, now_ms);
   return !until || *until > now_ms;

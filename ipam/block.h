@@ -23,7 +23,7 @@
 
 namespace berth::ipam {
 
-// Every new IPBlock has this finalizer. The controller removes it when the block is empty, so nobody can delete an
+// Every new IPBlock has this finalizer. The controller removes it only from an empty block, so nobody can delete an
 // address in use.
 inline constexpr std::string_view kBlockFinalizer = "ipam.berth.dev/in-use";
 
@@ -46,7 +46,7 @@ struct Block {
   std::string node;  // empty: the block is Shared
 
   // beside spec
-  std::string agent;       // "<instance>.<counter>" of the agent that wrote last; empty: no agent yet
+  std::string agent;       // "<instance>.<counter>" of the agent that created or last fenced it; empty: none
   std::uint32_t free = 0;  // may be outdated: free addresses at the last write
   BlockOffset next = 0;    // where the next search for a free address starts
   std::map<BlockOffset, std::string> allocations;  // entries in their stored form (entry.h)
@@ -69,12 +69,12 @@ using BlockView = std::shared_ptr<const Block>;
 // range, because both would have the same name.
 [[nodiscard]] std::string BlockName(std::string_view space, const Prefix& cidr);
 
-// Whether the block has the pool's space and block size, and lies in the pool's subnet. A block that only claims to
-// belong to the pool may overlap other blocks.
+// True: the block has the pool's space and block size, and lies in the pool's subnet. A block that names the pool but
+// does not fit it may overlap other blocks.
 [[nodiscard]] bool FitsPool(const Block& block, const Pool& pool);
 
-// Whether an ADD may take addresses of the pool from the block: the block names the pool with its UID, FitsPool is
-// true, and the block is not being deleted.
+// True: an ADD may take addresses of the pool from the block. The block names the pool with its UID, FitsPool is true,
+// and the block is not being deleted.
 [[nodiscard]] bool BelongsTo(const Block& block, const Pool& pool);
 
 // An empty block of the pool, for creation. Empty `node`: a Shared block.
@@ -88,26 +88,27 @@ using BlockView = std::shared_ptr<const Block>;
 
 // Takes an address for `entry.attachment`: the one that it has in this block already; otherwise `requested`; otherwise
 // the next free one from `block.next` on, so that a freed address stays unused for long. Takes an address on standby
-// only if no other is free. Sets `free` and `next`. Errors (the block is then unchanged): kExhausted: no free address;
-// kAddressTaken: `requested` is held, cooling, reserved, withheld or a gateway; kInvalid: the pool may not give
-// `requested`, or the entry is too long; kConflict: the block is being deleted, or belongs to another pool by now.
+// only if no other is free, or if it is `requested`. Sets `free`, and for an address that was not requested also
+// `next`. Errors (the block is then unchanged): kExhausted: no free address; kAddressTaken: `requested` is held,
+// cooling, reserved, withheld or a gateway; kInvalid: the pool may not give `requested`, or the entry is too long;
+// kConflict: the block is being deleted, or belongs to another pool by now.
 [[nodiscard]] Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::optional<Address> requested,
                                      std::int64_t now_ms);
 
-// Like Take, but takes an address of `among`, for an ADD that the agent answers before it writes the block. Errors:
-// like Take.
+// Like Take, but takes an address of `among` and leaves `next` unchanged, for an ADD that the agent answers before it
+// writes the block. Errors: like Take.
 // Requires: the block in the API server has `among` on standby.
 [[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const OffsetSet& among,
                                             std::int64_t now_ms);
 
-// Removes addresses from standby that the pool may not give any more, then puts free addresses on standby until
-// `wanted` are. Sets `free` and `next`.
+// Removes from standby the addresses that the pool may not give any more. Then puts free addresses on standby until
+// `wanted` are, no address is free, or the next free address still has a cooling entry. Sets `free` and `next`.
 void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
 
-// Whether the block has an entry that is neither cooling nor reserved, so that a pod may have an address of the block.
+// True: the block has an entry that is neither cooling nor reserved, so a pod may have an address of the block.
 [[nodiscard]] bool HasHeldEntry(const Block& block);
 
-// Removes addresses from standby that have an entry. If the block is being deleted, removes all.
+// Removes from standby the addresses that have an entry; if the block is being deleted, all addresses.
 void TrimStandby(Block& block);
 
 // Frees the attachment's address: removes the entry, or replaces it by a cooling entry if the address was taken with a

@@ -33,7 +33,7 @@ Pool StandbyPool(const char* subnet) {
   return pool;
 }
 
-// A block with one held entry and with as many addresses on standby as it may have.
+// A block with one held entry and up to kWanted addresses on standby.
 Block BlockOf(const Pool& pool) {
   Block block = NewBlock(pool, pool.subnet, "n1");
   EXPECT_TRUE(Take(block, pool, StandbyEntry(1), {}, kStandbyNow).has_value());

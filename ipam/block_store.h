@@ -31,7 +31,7 @@ enum class Freshness : std::uint8_t {
 // The blocks of this node, or the Shared blocks of all pools.
 enum class BlockScope : std::uint8_t { kOwn, kShared };
 
-// An intent: a write whose outcome was unknown when its process ended.
+// An open intent: a write whose outcome nobody knows yet, although its call or its process has ended.
 struct OpenIntent {
   std::string id;  // for CloseIntent
   Attachment attachment;
@@ -76,8 +76,8 @@ class BlockStore {
   // Errors: kInvalid: the pool is gone; errors of reading the pool.
   [[nodiscard]] virtual Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& block) = 0;
 
-  // The CIDRs of all blocks of a space, of all pools and nodes; may be outdated. For a claim that meets several
-  // conflicts.
+  // The CIDRs of all blocks of a space, of all pools and nodes; may be outdated. The engine reads them for a claim if
+  // the pool's status shows no unclaimed block or led to several conflicts, and the agent before it claims in advance.
   [[nodiscard]] virtual Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) = 0;
 
   // Applies the change to the block by compare-and-swap. After a conflict, applies it to the newest version again,
@@ -93,7 +93,7 @@ class BlockStore {
 
   // Waits for the right to claim a block. A store that serves one call at a time need not wait. Errors: kTimeout.
   [[nodiscard]] virtual Expected<ClaimTurn> BeginClaim(const Pool& /*pool*/) { return ClaimTurn{}; }
-  // Called if no block of the pool is unclaimed, so that BeginClaim can tell other calls of this store.
+  // The engine calls this if no block of the pool is unclaimed, so that BeginClaim can tell other calls of this store.
   virtual void NoteAllClaimed(const Pool& /*pool*/) {}
 
   // The open intents that earlier calls of this attachment left.
@@ -102,7 +102,7 @@ class BlockStore {
   [[nodiscard]] virtual Expected<void> CloseIntent(const OpenIntent& intent) = 0;
 };
 
-// Time, random numbers, and whether the call may go on.
+// Supplies time and random numbers, and tells if the call may go on.
 class Runtime {
  public:
   Runtime() = default;
@@ -117,7 +117,8 @@ class Runtime {
   // Waits for `duration`. False: the wait would exceed the call's time limit, or the call was cancelled; it may have
   // ended early.
   [[nodiscard]] virtual bool Wait(std::chrono::milliseconds duration) = 0;
-  // Checked before every write of an ADD. An error if the caller is gone or the call's time limit has passed.
+  // The engine calls this before an ADD takes an address, creates a block or marks an entry. Errors: the caller is
+  // gone, or the call's time limit has passed.
   [[nodiscard]] virtual Expected<void> MayGoOn() = 0;
 };
 

@@ -82,9 +82,10 @@ struct Change {
   // The attachment of the call. Empty for a clean-up: if its answer is lost, nobody needs to settle it.
   Attachment attachment = {};
   std::variant<NoChange, TakeAddress, ReleaseAddresses, MarkSibling, SweepCooled, SetEntries> what = {};
-  // True: a store that can may answer this ADD before it writes the entry (docs/adr/0008). Requires: TakeAddress.
+  // True: the store may answer this ADD before it writes the entry, if the store is able to (docs/adr/0008). Requires:
+  // TakeAddress.
   bool may_take_standby = false;
-  // Sent together with the change.
+  // The store carries out this plan in the write of the change.
   std::optional<StandbyPlan> standby = {};
   // True: write even if nothing changes, unless the store knows that no write is in doubt. An older write of this
   // attachment may still land; only a later successful write prevents that.
@@ -99,7 +100,9 @@ struct Change {
 // Like Apply, but takes one of the offsets `among`, which are on standby. Requires: may_take_standby.
 [[nodiscard]] Expected<void> ApplyOnStandby(const Change& change, Block& block, const OffsetSet& among);
 
-// Puts up to `wanted` addresses on standby, as `plan` says.
+// Refills the block's standby up to `wanted` addresses (RefillStandby). Without plan.pool, clears the standby. Changes
+// nothing if the block has another UID than plan.block_uid, or if plan.block_uid is empty and the block does not belong
+// to the pool.
 void ApplyStandbyPlan(const StandbyPlan& plan, Block& block, std::size_t wanted);
 
 // For logs and tests: "take team-a/web-1", "release 2 attachments".

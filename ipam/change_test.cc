@@ -86,7 +86,7 @@ TakeAddress TakeIn(char pod, const char* node, bool is_another_pool = false) {
   }
   return take;
 }
-// The pool may not give the address of pod a any more.
+// Replaces the pod's address. The pool of the change may not give the address of pod a any more.
 TakeAddress ReplaceBy(char pod) {
   Pool pool = ChangedPool();
   pool.withheld = {AddressRange::Parse("10.55.0.0").value()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks are chosen for a claim, and when a node does not claim in advance.
+// MayClaimAhead: when a node may claim a block in advance.
 #include "ipam/claim.h"
 
 #include <string>

@@ -7,8 +7,9 @@
 //   cooling   ~ t=<until, unix ms>[ f=<attachment>[ <the held entry that was here>]]
 //   reserved  ! <reservation>
 // "-" stands for an unknown part. Bytes of a part outside [A-Za-z0-9._:,+@-] are percent-encoded, so a part contains no
-// blank. An entry that cannot be parsed counts as held, so no pod gets its address. Every text with a pod and an
-// attachment can be parsed: the admission policy lets nodes write no other held entries into Shared blocks.
+// blank. An entry that cannot be parsed counts as held, so no pod gets its address. ParseEntry parses every text of at
+// least five parts that has a "/" in the first part and an attachment as the third part. The admission policy lets
+// nodes write no other held entries into Shared blocks.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ inline constexpr std::size_t kEntryLengthMax = 800;
 
 // The longest cooldownSeconds of a pool.
 inline constexpr std::int64_t kCooldownMaxSeconds = 86'400;
-// How far in the future a cooling entry may end: the longest cooldown, plus 1 h for differences between clocks.
+// A cooling entry may end at most this long after now: the longest cooldown, plus 1 h for differences between clocks.
 inline constexpr std::int64_t kCoolingAheadMaxMs = (kCooldownMaxSeconds + 3600) * 1000;
 
 // "<net12>-<id16>", 29 characters: identifies one interface of one container in one network by hexadecimal digits.
@@ -84,8 +85,9 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // `entry_text`.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
-// The held entry with a network namespace that the controller has freed, and appended to this cooling entry for the
-// node's agent (CoolingEntry::freed). Nothing for all other entries.
+// The held entry that the controller freed and appended to a cooling entry for the node's agent (CoolingEntry::freed).
+// FreedUnder returns nothing if there is none, if it names no network namespace, or if its attachment is not
+// CoolingEntry::forget.
 struct FreedByController {
   std::string text;  // the held entry, unchanged
   HeldEntry entry;   // the same, parsed; has a network namespace

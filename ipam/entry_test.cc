@@ -65,8 +65,8 @@ constexpr TextCase kMalformed[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, EntryOpaque, testing::ValuesIn(kMalformed), NameOf);
 
-// If such an entry were opaque, a node could write entries into Shared blocks that belong to no pod, and that nobody
-// would ever free.
+// A text of five parts with an attachment is a held entry even if a later part cannot be parsed. If it were opaque, a
+// node could write entries into Shared blocks that belong to no pod, and nobody would ever free them.
 class EntryOfAPod : public testing::TestWithParam<TextCase> {};
 
 TEST_P(EntryOfAPod, IsHeldWhateverFollowsTheAttachment) {

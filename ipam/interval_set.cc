@@ -17,7 +17,7 @@ namespace {
 Address Next(Address address) { return Address::FromBits(address.family(), address.bits() + 1); }
 Address Previous(Address address) { return Address::FromBits(address.family(), address.bits() - 1); }
 
-// Whether `left` ends before `right` begins with at least one address between them, or has another family.
+// True: `left` is before `right`, and the two cannot be joined: an address lies between them, or they differ in family.
 bool EndsApart(const AddressRange& left, const AddressRange& right) {
   if (left.last >= right.first) return false;
   return left.last.family() != right.first.family() || right.first.bits() - left.last.bits() > 1;

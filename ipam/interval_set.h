@@ -42,11 +42,11 @@ class IntervalSet {
   // `ranges` may overlap and have any order.
   explicit IntervalSet(std::span<const AddressRange> ranges);
 
-  // With a single range: one search, and a move of the intervals behind it.
+  // These functions find the range by bisection. Add and Subtract then move the intervals behind it.
   void Add(const AddressRange& range);
   void Subtract(const AddressRange& range);
   [[nodiscard]] IntervalSet Intersection(const AddressRange& range) const;
-  // With a set: one pass over both sets.
+  // These functions go once through both sets.
   void Subtract(const IntervalSet& other);
   [[nodiscard]] IntervalSet Intersection(const IntervalSet& other) const;
 

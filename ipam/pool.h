@@ -112,10 +112,11 @@ using PoolView = std::shared_ptr<const Pool>;
 // two addresses, also without the subnet's first and last address (network and broadcast address; in IPv6 the
 // subnet-router anycast address of RFC 4291, section 2.6.1).
 [[nodiscard]] IntervalSet Assignable(const Pool& pool);
-// The assignable addresses of one block. Takes time linear in the number of ranges, excludes and withheld ranges.
+// The assignable addresses of one block. Reads each range, exclude and withheld range once, and sorts those that
+// overlap the block.
 [[nodiscard]] IntervalSet AssignableIn(const Pool& pool, const Prefix& block);
 
-// Why an address is not assignable, for a person who requested it: kAddressTaken for the gateway and for withheld
+// Says why an address is not assignable, for a person who requested it: kAddressTaken for the gateway and for withheld
 // addresses; kInvalid if the address is outside the subnet or the ranges, excluded, or an edge address. Requires:
 // Assignable(pool) does not contain `address`.
 [[nodiscard]] Error WhyNotAssignable(const Pool& pool, Address address);
@@ -131,7 +132,8 @@ class PoolBlocks {
   // Only blocks with an assignable address in `within`, such as claimable prefixes.
   PoolBlocks(const Pool& pool, const std::vector<Prefix>& within);
 
-  // Number of blocks; 2^128 (single addresses of all IPv6) counts as 2^128 - 1.
+  // Number of blocks. It fits: ::/0 in single addresses has 2^128 - 2^32 blocks, because IPv4-mapped addresses do not
+  // count.
   [[nodiscard]] Uint128 Count() const { return count_; }
   // Requires: index < Count().
   [[nodiscard]] Prefix At(Uint128 index) const;

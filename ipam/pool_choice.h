@@ -16,7 +16,7 @@
 
 namespace berth::ipam {
 
-// Whether pods may get addresses of the pool now. Errors: kInvalid, with the reason and a remedy.
+// Succeeds if pods may get addresses of the pool now. Errors: kInvalid, with the reason and a remedy.
 [[nodiscard]] Expected<void> CheckUsable(const Pool& pool);
 
 // The names and labels that the selectors of pools are compared with. Labels may be missing if no selector needs them.
@@ -27,10 +27,10 @@ struct Admission {
   std::optional<Labels> namespace_labels;
 };
 
-// Whether the pool's selectors match the node and the namespace. Errors: kInvalid.
+// Succeeds if the pool's selectors match the node and the namespace. Errors: kInvalid.
 [[nodiscard]] Expected<void> CheckAdmitted(const Pool& pool, const Admission& admission);
 
-// Whether a pod's annotation may name the pools in `by_annotation`. Errors: kInvalid: one of them does not have
+// Succeeds if a pod's annotation may name the pools in `by_annotation`. Errors: kInvalid: one of them does not have
 // allowAnnotation.
 [[nodiscard]] Expected<void> CheckAnnotated(const std::vector<PoolView>& pools,
                                             const std::vector<std::string>& by_annotation);
@@ -48,7 +48,8 @@ struct FamilyPlan {
 // the configuration.
 // Errors: kInvalid: a family has no usable, admitted pool (an ADD gets addresses of all families or fails); two
 // requested addresses have the same family; no pool has the family of a requested address; a requested address is
-// outside every pool, or its pool does not allow requests. kAddressTaken: a requested address is a gateway or withheld.
+// outside every pool, is excluded, outside the ranges or an edge address, or its pool does not allow requests.
+// kAddressTaken: a requested address is a gateway or withheld.
 [[nodiscard]] Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pools,
                                                              const Admission& admission,
                                                              const std::vector<Address>& requested);

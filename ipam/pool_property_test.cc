@@ -138,7 +138,7 @@ std::optional<Uint128> NumberOf(const PoolBlocks& blocks, const Prefix& block) {
   return low < blocks.Count() && blocks.At(low) == block ? std::optional(low) : std::nullopt;
 }
 
-// Blocks of this and other pools: of the pool's block size, half of it, twice, and single addresses.
+// Blocks of this and other pools: half of them have the pool's block size, the others any allowed size.
 std::vector<Prefix> RandomExisting(SeededRandom& random, const Pool& pool) {
   std::vector<Prefix> existing(random.Below(12));
   const int bits = AddressBits(pool.family());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a pool cannot give an address that somebody requested.
+// WhyNotAssignable: the reason and the remedy, for a person who requested the address.
 #include <algorithm>
 
 #include "ipam/pool.h"

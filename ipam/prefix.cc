@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefix: masks. The size of an IPv6 /0 does not fit into 128 bits.
+// Prefix: computes with masks and last offsets, because the size of ::/0, 2^128, does not fit into 128 bits.
 #include "ipam/prefix.h"
 
 #include <charconv>
@@ -17,7 +17,7 @@ Uint128 HostMask(Family family, int length) {
   return host_bits == AddressBits(Family::kIPv6) ? ~Uint128{0} : (Uint128{1} << host_bits) - 1;
 }
 
-// Returns -1 if `text` is not a prefix length of this family: only digits, no leading zero.
+// Returns -1 unless `text` is a prefix length of this family, in digits without a leading zero.
 int ParseLength(std::string_view text, Family family) {
   constexpr std::size_t kDigitsMax = 3;
   if (text.empty() || text.size() > kDigitsMax || text.front() == '-') return -1;
