@@ -54,14 +54,14 @@ struct Allocation {
 // Errors: kInvalid, with the namespace, the name and the field.
 [[nodiscard]] Expected<Allocation> ParseAllocation(nlohmann::json object);
 
-// The object for a POST: meta.name, meta.name_space, derived labels. If `uid` has dashes, as the UID of an API object
-// has, the object refers to the pod as its owner; the UID of a static pod has none. Requires: from 1 to
+// The object for a POST: name, namespace, derived labels and spec. If `uid` contains "-", the object names the pod as
+// its owner. Every UID of an API object contains "-", but the UID of a static pod does not. Requires: from 1 to
 // kAllocationAddressesMax addresses.
 [[nodiscard]] nlohmann::json AllocationToJson(const Allocation& allocation);
 
 // The merge patch that changes allocation.document into `allocation`: only the differences, and the resourceVersion.
-// Keeps labels and owners that other programs have set. null if nothing differs. Requires: allocation.document is set;
-// pod, uid, interface and node are unchanged.
+// Removes no label and no owner. null if nothing differs. Requires: allocation.document and meta.resource_version are
+// set; pod, uid, interface and node are unchanged.
 [[nodiscard]] nlohmann::json AllocationPatch(const Allocation& allocation);
 
 }  // namespace berth::crds

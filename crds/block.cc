@@ -75,12 +75,11 @@ void ReadSpec(const FieldReader& document, ipam::Block& block) {
   }
 }
 
-// Puts the field into the patch if it has changed.
 void SetIfChanged(Json& patch, const char* key, const auto& before, const auto& after) {
   if (before != after) patch[key] = after;
 }
 
-// Ignores a single empty item: berth's patch sends it to remove all managed fields.
+// Ignores empty items. A patch of berth replaces the list by one empty item to remove all managed fields.
 bool HasManagedFields(const Json& object) {
   const auto metadata = object.find("metadata");
   if (metadata == object.end() || !metadata->is_object()) return false;
@@ -100,7 +99,7 @@ void CheckEntry(const ipam::Block& block, ipam::BlockOffset offset, const std::s
   BERTH_CHECK(!entry.empty() && entry.size() <= ipam::kEntryLengthMax);
 }
 
-// Entries that differ; null for removed entries.
+// Contains the entries that differ, and null for each removed entry.
 Json AllocationsPatch(const ipam::Block& before, const ipam::Block& after) {
   Json patch = Json::object();
   for (const auto& [offset, entry] : before.allocations) {
@@ -213,7 +212,8 @@ Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answer) {
 Expected<BlockIdentity> ParseBlockName(std::string_view name) {
   const auto refuse = [&] { return Fail(ErrorCode::kInvalid, "not the name of a block: " + Quoted(name)); };
   if (name.size() > kBlockNameLengthMax) return refuse();
-  // An IPv4 CIDR has three dots, and a fourth dot after a space. An IPv6 CIDR has none, and one dot after a space.
+  // The CIDR of an IPv4 block has three dots, and the CIDR of an IPv6 block has none. A name with a space has one dot
+  // more.
   const auto dots = std::ranges::count(name, '.');
   const bool ipv4 = dots >= 3;
   const bool has_space = dots == 4 || dots == 1;

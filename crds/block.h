@@ -23,17 +23,17 @@ namespace berth::crds {
 [[nodiscard]] nlohmann::json BlockToJson(const ipam::Block& block);
 
 // The merge patch that changes `before`, as it was read, into `after`: metadata.resourceVersion of `before`, every
-// field and entry that differs, and null for removed ones. If nothing differs, the patch contains only the
-// resourceVersion, and sending it settles nothing. The patch also removes metadata.managedFields (docs/adr/0004).
-// Requires: both are the same object (name, uid, spec); before.resource_version is not empty; `after` keeps the limits
-// of the schema; entries come from ipam::FormatEntry.
+// field and entry that differs, and null for removed ones. If `before` has managed fields, the patch removes them
+// (docs/adr/0004). If there is nothing to change or remove, the patch contains only the resourceVersion, and sending it
+// settles nothing. Requires: both are the same object (name, uid, spec); before.resource_version is not empty; `after`
+// keeps the limits of the schema; entries come from ipam::FormatEntry.
 [[nodiscard]] nlohmann::json BlockMergePatch(const ipam::Block& before, const ipam::Block& after);
 
 // The block after a successful patch, from `after` and the API server's answer. A PartialObjectMetadata is enough as
 // answer, because the patch was a compare-and-swap. Errors: kInvalid: the answer is about another object.
 [[nodiscard]] Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const nlohmann::json& answer);
 
-// Space and CIDR from the name of a block, for example from an item of a PartialObjectMetadataList.
+// The space and the CIDR in the name of a block, for example of an item of a PartialObjectMetadataList.
 struct BlockIdentity {
   std::string space;
   ipam::Prefix cidr;

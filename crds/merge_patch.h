@@ -15,8 +15,9 @@ namespace berth::crds {
 // lists as a whole. Requires: both are objects.
 [[nodiscard]] nlohmann::json DiffMergePatch(const nlohmann::json& before, const nlohmann::json& after);
 
-// The list `known`, to replace the list `before`. If an element of `before` has the same values of `keys`, the new
-// element keeps its other fields, so that fields of a newer version survive the replacement of the list.
+// Returns the list `known`, for a patch that replaces the list `before`. If an old and a new element have the same
+// values of `keys`, the new element gets the other fields of the old one, so fields of a newer version of berth
+// survive.
 [[nodiscard]] nlohmann::json MergeElements(const nlohmann::json& before, std::vector<nlohmann::json> known,
                                            std::initializer_list<std::string_view> keys);
 

@@ -27,13 +27,14 @@ inline constexpr std::string_view kAllocationsPath = "/apis/ipam.berth.dev/v1alp
 inline constexpr std::string_view kNamespacesPath = "/apis/ipam.berth.dev/v1alpha1/namespaces";
 inline constexpr std::string_view kAllocationsResource = "ipallocations";
 
-// Field selectors; "=<value>" follows.
+// The field of a field selector; "=<value>" follows.
 inline constexpr std::string_view kBlockNodeField = "spec.node";
 inline constexpr std::string_view kBlockPoolField = "spec.pool";
 inline constexpr std::string_view kBlockSpaceField = "spec.space";
 
-// Every accepted IPPool has this finalizer. The controller removes it when no block of the pool is left. The finalizer
-// of blocks is ipam::kBlockFinalizer.
+// The finalizer of accepted IPPools, and of IPSpaces that the controller keeps. When an IPPool is being deleted and no
+// block of it is left, the controller removes the finalizer. It removes the finalizer of an IPSpace when no pool and no
+// block names the space any more. The finalizer of blocks is ipam::kBlockFinalizer.
 inline constexpr std::string_view kPoolFinalizer = "ipam.berth.dev/drain";
 
 // Labels of IPAllocations, for example for "kubectl get ipallocations -A -l ipam.berth.dev/ipv4=10.55.0.7".

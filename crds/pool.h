@@ -25,7 +25,7 @@ namespace berth::crds {
 // fields (gateway outside the subnet, overlapping ranges).
 [[nodiscard]] Expected<ipam::Pool> ParsePool(const nlohmann::json& object);
 
-// The object for a POST: metadata.name and spec. Most fields with their default value are left out.
+// The object for a POST: metadata.name and spec, without most fields that have their default value.
 [[nodiscard]] nlohmann::json PoolToJson(const ipam::Pool& pool);
 
 // A metav1.Condition.

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Every field, each with a value that is not its default.
+// An IPPool with all fields, each with a value that is not its default.
 Json FullObject() {
   return Json::parse(R"({
     "apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads quantities.
+// ParseUnits: digits, decimals, and then a suffix or an exponent.
 #include "crds/quantity.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 __extension__ using Wide = unsigned __int128;
 
-// Multiplies by 10^tens or by 1024^kibis.
+// A suffix multiplies the number by 10^tens or by 1024^kibis.
 struct Suffix {
   std::string_view text;
   int tens = 0;
@@ -39,7 +39,7 @@ constexpr std::array<Suffix, 16> kSuffixes{{{"", 0, 0},
                                             {"Ti", 0, 4},
                                             {"Pi", 0, 5},
                                             {"Ei", 0, 6}}};
-// No number up to kUnitsMax needs more digits.
+// A number up to kUnitsMax has at most 19 digits before the point, and a quantity has at most 9 decimals (nano).
 constexpr std::size_t kDigitsMax = 30;
 constexpr int kTensMax = 60;
 

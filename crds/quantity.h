@@ -23,14 +23,15 @@ inline constexpr std::int64_t kUnitsMax = std::int64_t{1} << 62;
   return a > kUnitsMax - b ? kUnitsMax : a + b;
 }
 
-// Parses "3", "3000m", "1k", "2Ki" or "3e2", and rounds up to a whole number. Nothing: not a quantity, negative, or
-// larger than kUnitsMax. Source: k8s.io/apimachinery, api/resource/quantity.go.
+// Parses "3", "3000m", "1k", "2Ki" or "3e2", and rounds up to a whole number. Nothing: not a quantity, with a sign,
+// more than 30 digits, an exponent beyond 60 or -60, or larger than kUnitsMax. Source: k8s.io/apimachinery,
+// api/resource/quantity.go.
 [[nodiscard]] std::optional<std::int64_t> ParseUnits(std::string_view quantity);
 
 // The counted resources in a ResourceList (status.capacity and the like), by name without the prefix. A value that
 // ParseUnits cannot parse counts as kUnitsMax.
 [[nodiscard]] std::map<std::string, std::int64_t> ReadUnits(const nlohmann::json& resource_list);
-// The same for status.allocatable of a Node.
+// Like ReadUnits, for status.allocatable of a Node.
 [[nodiscard]] std::map<std::string, std::int64_t> AllocatableUnits(const nlohmann::json& node);
 
 }  // namespace berth::crds

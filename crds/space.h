@@ -48,7 +48,7 @@ struct Space {
 
 // The merge patch for <space>/status that changes space.document into `space`: only the differences, and the
 // resourceVersion. null if nothing differs. Errors: kInvalid: more accepted pools or withheld ranges than the schema
-// allows. Requires: space.document is set.
+// allows, or space.document has no resourceVersion. Requires: space.document is set.
 [[nodiscard]] Expected<nlohmann::json> SpaceStatusPatch(const Space& space);
 
 }  // namespace berth::crds

@@ -14,7 +14,7 @@
 
 namespace berth::crds {
 
-// A decimal number without sign, less than 2^128. Errors: kInvalid, with the quoted text.
+// A decimal number without sign, less than 2^128; "" is 0. Errors: kInvalid, with the quoted text.
 [[nodiscard]] Expected<ipam::Uint128> ParseCount(std::string_view text);
 
 // The count in a field, like ParseCount; 0 if the field is absent.
