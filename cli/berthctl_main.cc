@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berthctl: runs one command and ends. Exit code 0: done; 1: check found something, or a release was refused; 2: the
-// command failed.
+// berthctl: runs one command and ends. Exit code 0: done; 1: check found something, or the release of an address was
+// refused or failed; 2: the command failed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -119,7 +119,7 @@ int AskWho(const Options& options, k8sclient::Api& api) {
   return kDone;
 }
 
-// For show nodes and why: both use the controller's counting.
+// Runs "show nodes" and "why", which both use the controller's counting.
 int AskCounting(const Options& options, k8sclient::Api& api) {
   const auto read = ReadCountedWorld(api, options.pod);
   if (!read) return Fail(read.error());

@@ -35,13 +35,14 @@ inline constexpr std::array<StateMark, 7> kStateMarks = {
 }
 
 // The states of all addresses of the block, in order. `pool` is nullptr if the pool does not exist: then no address is
-// free. A held entry whose pod is not in inventory.pods is an orphan; if the inventory has no pods, it shows no
-// orphans.
+// free. A held entry is an orphan if its pod is gone: inventory.pods has another pod of this name, or no pod of this
+// name. The latter does not count for a static pod, because its mirror pod may be missing, and not for an entry without
+// UID. Entries without a pod's name are no orphans. If the inventory has no pods at all, it shows no orphans.
 [[nodiscard]] std::vector<AddressState> StatesOf(const Inventory& inventory, const ipam::Block& block,
                                                  const ipam::Pool* pool);
 
-// Several lines, each with a newline. A line shows 32 addresses, and begins with the first of them. `pool`: like for
-// StatesOf.
+// A line about the block, and then lines with 32 addresses each. Each of these lines begins with its first address.
+// `pool`: like for StatesOf.
 [[nodiscard]] std::string MapOf(const Inventory& inventory, const ipam::Block& block, const ipam::Pool* pool,
                                 Colours colours);
 

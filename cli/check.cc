@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function for each rule.
+// Check: one function for each rule.
 #include "cli/check.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class Checker {
     }
   }
 
-  // In a space an address has at most one holder: no two blocks overlap, and no two pods have the same address.
+  // Checks that an address has at most one holder in a space: no two blocks overlap, and no two pods have one address.
   void FindDuplicates() {
     std::vector<const ipam::Block*> blocks;
     for (const ipam::Block& block : inventory_.blocks) blocks.push_back(&block);
@@ -138,7 +138,7 @@ class Checker {
     return std::ranges::any_of(inventory_.blocks, [&](const ipam::Block& b) { return b.cidr.Contains(address); });
   }
 
-  // A running pod has an address of a block, but the block has no entry of the pod.
+  // Finds pods that have not ended and have an address of a block, although no entry of the address names the pod.
   void FindUnrecordedPods() {
     std::map<ipam::Address, std::vector<const Use*>> held;
     for (const Use& use : uses_) held[use.address()].push_back(&use);
@@ -162,7 +162,7 @@ class Checker {
     }
   }
 
-  // If no IPAllocation exists, the controller writes none (--allocations=off).
+  // If there is no IPAllocation at all, takes for granted that the controller runs with --allocations=off.
   void FindAllocations() {
     if (inventory_.allocations.empty()) return;
     // Namespace, pool and address. Two pools of different spaces may contain the same addresses.

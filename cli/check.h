@@ -15,7 +15,7 @@ namespace berth::cli {
 struct Finding {
   std::string kind = {};     // a word of the table in cli/README.md
   std::string object = {};   // "ipblock/10.55.0.0-26"
-  std::string space = {};    // the address's space; empty: the finding is not about an address
+  std::string space = {};    // of the block in `object`, if the finding is about one of its addresses
   std::string address = {};  // empty: the finding is not about an address
   std::string message = {};
   std::string remedy = {};

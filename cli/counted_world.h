@@ -40,7 +40,8 @@ class Counting {
  public:
   explicit Counting(const CountedWorld& read);
 
-  // The node's blocks of a pool that can be parsed, also those that are being deleted. Empty `node`: Shared blocks.
+  // The node's blocks of the pool, without blocks that cannot be parsed, but with blocks that are being deleted. Empty
+  // `node`: Shared blocks.
   [[nodiscard]] const std::vector<const ipam::Block*>& BlocksOf(const std::string& node,
                                                                 const std::string& pool_uid) const;
 

@@ -28,7 +28,7 @@ struct Pod {
   bool host_network = false;
   std::vector<ipam::Address> addresses = {};
 
-  // Whether the pod's containers have ended for good.
+  // True: all containers of the pod have ended, and none will start again.
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
@@ -66,7 +66,8 @@ struct Use {
 // All entries, in the order of the blocks. They refer to the inventory, which must outlive them.
 [[nodiscard]] std::vector<Use> UsesOf(const Inventory& inventory);
 
-// Whether the entry belongs to this pod, and not to an earlier pod with the same name.
+// True: the entry belongs to this pod, and not to an earlier pod with the same name. An entry without UID belongs to
+// each pod with its name.
 [[nodiscard]] bool IsOf(const ipam::HeldEntry& entry, const Pod& pod);
 
 // The part of a Pod object that berthctl needs.

@@ -24,7 +24,7 @@ namespace berth::cli {
 
 namespace {
 
-// Nothing: berth never gives such an address to a pod.
+// Returns nothing for an address that berth never gives to a pod: of loopback, of IPv6 link-local, of another family.
 std::optional<ipam::Address> AddressOf(const ifaddrs& one) {
   if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_LOOPBACK) != 0) return std::nullopt;
   const int family = one.ifa_addr->sa_family;

@@ -18,15 +18,17 @@ struct Configured {
   std::string netns = {};  // name of the network namespace's file
 };
 
-// The addresses in each network namespace that has a file in the folder, without loopback and link-local addresses, and
-// without namespaces that end meanwhile. Blocks until all are read. The calling thread stays in its own namespace.
-// Errors: kIo: the folder cannot be read, or a namespace cannot be entered (this needs CAP_SYS_ADMIN).
+// The addresses in each network namespace that has a file in the folder, except addresses of loopback interfaces, IPv6
+// link-local addresses, and addresses in namespaces that end meanwhile. Blocks until all are read. The calling thread
+// stays in its own namespace. Errors: kIo: the folder cannot be read, or a namespace cannot be opened, entered (this
+// needs CAP_SYS_ADMIN) or read.
 [[nodiscard]] Expected<std::vector<Configured>> ReadConfigured(const std::string& folder);
 
-// Findings, sorted: two namespaces have an address of a block, unless two spaces have entries for it; no entry of the
-// node is for a configured address; a running pod of the node has an entry, but no namespace has its address.
-// Errors: kInvalid: the Node does not exist; or several running pods have entries, but no namespace has any of their
-// addresses, so the folder belongs to another node, or not to a runtime.
+// Findings, sorted. "duplicate": several namespaces have one address of a block, and fewer spaces have an entry of the
+// node for it. "not-recorded": a namespace has an address of a block, and the node has no entry for it.
+// "not-configured": a running pod of the node has an entry, but no namespace has the entry's address.
+// Errors: kInvalid: the Node does not exist; or running pods of the node have several entries, but no namespace has any
+// of the addresses, so the folder belongs to another node, or not to a runtime.
 [[nodiscard]] Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory,
                                                              const std::vector<Configured>& configured,
                                                              const std::string& node);

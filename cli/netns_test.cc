@@ -107,7 +107,7 @@ TEST(Netns, AnUnknownNodeIsAnError) {
   EXPECT_THAT(checked.error().message, HasSubstr("no Node \"worker-1\""));
 }
 
-// The alternative would be to tell people to restart every pod.
+// If CheckConfigured returned findings, people would restart every pod.
 TEST(Netns, AFolderWithNoneOfTheAddressesIsAnError) {
   const auto checked = CheckConfigured(HealthyInventory(), {}, "n1");
   ASSERT_FALSE(checked.has_value());

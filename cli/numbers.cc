@@ -16,7 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Possible reasons if a difference lasts.
 constexpr const char* kIfItLasts =
     "; possible causes if the number stays wrong: no controller runs, the controller runs with --count=off, or the "
     "controller is about to delete a block of the node";

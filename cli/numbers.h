@@ -27,15 +27,15 @@ struct NodeNumber {
 [[nodiscard]] NodeNumber NumberOf(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
                                   const std::string& resource);
 
-// Succeeds if free addresses of the pool count on this node; without a node, on any node. The error says why they do
-// not count; its details say what to do.
+// Succeeds if free addresses of the pool count on this node. If `node` is nullptr, leaves spec.nodeSelector out of
+// account. The error says why the addresses do not count; its details say what to do.
 [[nodiscard]] Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
                                           const reconciler::SeenNode* node);
 
 // One object (nlohmann::ordered_json) for each Node and each resource that the Node shows or that a pool has.
 [[nodiscard]] nlohmann::ordered_json NodeRows(const CountedWorld& read, const Counting& counting);
 
-// A table has only sentences; JSON and YAML also have the figures.
+// In a table, prints only the sentences; JSON and YAML also have the figures.
 [[nodiscard]] std::string PrintNodes(const nlohmann::ordered_json& rows, Format format);
 
 }  // namespace berth::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What show nodes says about a Node, case by case.
+// NumberOf: the sentence about a Node, case by case.
 #include "cli/numbers.h"
 
 #include <functional>

@@ -32,7 +32,7 @@ bool IsReady(const json& node) {
 
 Expected<PodAndNode> ReadPodAndNode(k8sclient::Api& api, const Use& use) {
   PodAndNode live;
-  // No pod has the address, or the entry names no node: nothing can be checked.
+  // The block is Shared, and no pod has the address or the entry names no node: nothing can be checked.
   if (use.node().empty()) return live;
   const ipam::HeldEntry* held = use.held();
   if (held != nullptr && !held->pod.empty() && !held->pod_namespace.empty()) {

@@ -14,7 +14,7 @@ namespace berth::cli {
 
 // The pod and the node of an entry, as they were read a moment ago.
 struct PodAndNode {
-  std::optional<Pod> pod = {};  // nothing: the API server answered 404
+  std::optional<Pod> pod = {};  // nothing: it does not exist, or the entry names no pod or no node
   // The Node's condition Ready is True, or the Node does not exist, so that nothing runs there.
   bool node_is_ready_or_gone = false;
   bool node_is_gone = false;
@@ -35,8 +35,8 @@ struct Release {
 // with the remedy.
 [[nodiscard]] Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_sure, std::int64_t now_ms);
 
-// Reads the block, the pod and the node, checks them, and writes the block by compare-and-swap. After a conflict, does
-// all of this again, at most ten times. Returns a text for people.
+// Reads the block, the pod and the node, checks them, and writes the block by compare-and-swap. Begins again after a
+// conflict; tries ten times in all. Returns a text for people.
 [[nodiscard]] Expected<std::string> Perform(k8sclient::Api& api, const Release& release);
 
 }  // namespace berth::cli

@@ -97,7 +97,7 @@ TEST(FindUse, NamesTheAddressThatNobodyHas) {
 
 class SharedRelease : public testing::TestWithParam<const char*> {};
 
-// The blocks are Shared, and these entries name no node either.
+// Each entry is in a Shared block. None of them names a node, so berthctl cannot check anything.
 TEST_P(SharedRelease, OfWhatNobodyHasIsRefused) {
   k8sclient::testing::ModelApi api;
   Inventory inventory = HealthyInventory();

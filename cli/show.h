@@ -14,7 +14,7 @@ namespace berth::cli {
 
 enum class Format : std::uint8_t { kTable, kJson, kYaml };
 
-// For example "2025-11-21T04:40:00Z".
+// Prints a time in UTC, such as "2025-11-21T04:40:00Z".
 [[nodiscard]] std::string TimeOf(std::int64_t unix_ms);
 
 // Arrays of flat objects with the same members in the same order (nlohmann::ordered_json).
@@ -23,8 +23,8 @@ enum class Format : std::uint8_t { kTable, kJson, kYaml };
 // One row for each address with an entry.
 [[nodiscard]] nlohmann::ordered_json AddressRows(const Inventory& inventory);
 
-// Which pods have the address, in all spaces; or which addresses the pod "<namespace>/<name>" has. Rows as in
-// AddressRows. An address of a block without entry is "free" or "standby". Errors: kInvalid (`what` is neither an
+// Finds `what` in all spaces: which pods have this address, or which addresses the pod "<namespace>/<name>" has. Rows
+// as in AddressRows. An address of a block without entry is "free" or "standby". Errors: kInvalid (`what` is neither an
 // address nor a pod), kNotFound.
 [[nodiscard]] Expected<nlohmann::ordered_json> Who(const Inventory& inventory, const std::string& what);
 

@@ -29,7 +29,7 @@ using reconciler::UnitRequest;
 constexpr const char* kReadOn = "docs/scheduling.md tells how pods request addresses";
 constexpr std::size_t kNodesPrinted = 20;
 
-// How far a node is from being able to run the pod; smaller is nearer.
+// Tells how far a node is from being able to run the pod. A smaller value is nearer.
 enum class Distance : std::uint8_t { kNone, kSoon, kBlockOfOthers, kLimit, kNotCounted, kNotForPod };
 
 struct Verdict {
@@ -51,8 +51,8 @@ std::string Requests(const SeenPod& pod) {
   return text;
 }
 
-// One unit of each resource in the scheduler's message: for a pod that requests nothing, the scheduler extender found
-// no node with a free address of these resources (docs/scheduling.md).
+// Returns one unit of each resource that the scheduler's message names, for a pod that requests nothing: the scheduler
+// extender found no node with a free address of these resources (docs/scheduling.md).
 std::vector<UnitRequest> MissedByExtender(const SeenPod& pod, const std::string& scheduler_says) {
   if (!pod.requests.empty() || pod.is_host_network) return {};
   const std::string prefix(crds::kResourcePrefix);
@@ -98,7 +98,6 @@ class Answer {
         {{"about", about}, {"name", name}, {"fits", fits}, {"says", std::move(says)}, {"remedy", std::move(remedy)}});
   }
 
-  // The entries of the pod.
   [[nodiscard]] std::vector<reconciler::HeldEntries::Entry> Entries() const {
     std::vector<reconciler::HeldEntries::Entry> entries;
     for (const auto& key : counting_.held.Keys()) {
@@ -170,8 +169,8 @@ class Answer {
     }
   }
 
-  // Whether the pod may get addresses of the pool. A pool that cannot be parsed may have any resource. berthctl does
-  // not know the network configuration, which names the pools.
+  // True: the pod may get addresses of the pool, as far as the pod's requests say. A pool that cannot be parsed may
+  // have any resource. berthctl does not know the network configuration, which names the pools.
   [[nodiscard]] bool IsOfPod(const SeenPool& pool) const {
     return !pool.pool || pod_.requests.empty() || std::ranges::any_of(pod_.requests, [&](const UnitRequest& one) {
       return one.resource == pool.pool->resource;
@@ -305,7 +304,7 @@ class Answer {
         fits ? "" : "the pool is full: end pods that have addresses of the pool, or add a pool of this resource");
   }
 
-  // Obstacles on the node other than addresses.
+  // Returns the first obstacle on the node that has nothing to do with addresses.
   [[nodiscard]] std::optional<Verdict> NotForPod(const SeenNode& node) const {
     if (!node.is_ready) return Verdict{Distance::kNotForPod, "is not Ready"};
     if (!asked_.placement.Admits(node.name, node.labels, {})) {
@@ -328,7 +327,7 @@ class Answer {
                        std::to_string(node.pods_max)};
   }
 
-  // Whether the scheduler could place the pod on the node, according to the controller's data.
+  // Judges by the controller's data whether the scheduler could place the pod on the node.
   [[nodiscard]] Verdict Judge(const SeenNode& node) const {
     if (auto verdict = NotForPod(node)) {
       for (const UnitRequest& request : pod_.requests) {
@@ -349,7 +348,7 @@ class Answer {
     return verdict;
   }
 
-  // Units of the resource that the scheduler can still give to pods.
+  // The units of the resource that the scheduler can still give to pods on the node.
   [[nodiscard]] std::int64_t LeftOn(const SeenNode& node, const std::string& resource) const {
     const auto shown = node.numbers.find(resource);
     const auto& tallies = counting_.counts.Of(node.name);
@@ -370,7 +369,8 @@ class Answer {
     return WithObstacle(node, request, says);
   }
 
-  // Why the node cannot get a block for the request.
+  // Judges for each pool of the requested resource what keeps the node from a block of the pool. Returns the verdict
+  // with the smallest distance.
   [[nodiscard]] Verdict WithObstacle(const SeenNode& node, const UnitRequest& request, const std::string& says) const {
     Verdict nearest{Distance::kNotCounted,
                     says,

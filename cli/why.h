@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why: what a pod waits for, pool by pool and node by node; or from which blocks its addresses are
+// Why: what a pod waits for, pool by pool and node by node; or which pools and blocks its addresses belong to
 // (docs/scheduling.md).
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What why says about a pod, case by case.
+// Why: the text about a pod, case by case.
 #include "cli/why.h"
 
 #include <functional>
