@@ -12,8 +12,8 @@ namespace berth::bench {
 
 class AgentProcess {
  public:
-  // Starts the agent with its stderr in `log_file`. Does not wait until the agent serves: callers of the plugin do.
-  // Errors: kIo.
+  // Starts the agent with its stderr in `log_file`. Does not wait until the agent serves: the plugin `berth` waits for
+  // the agent. Errors: kIo.
   [[nodiscard]] static Expected<AgentProcess> Start(const std::string& program,
                                                     const std::vector<std::string>& arguments,
                                                     const std::string& log_file);

@@ -121,7 +121,7 @@ Expected<std::optional<AgentProcess>> StartAgent(const Options& options) {
                              options.state_dir + "/agent.log");
 }
 
-// `client`: has the agent's credentials, for the raw PATCH.
+// Makes pools and contenders for the programs that the options name, and for the raw PATCH, which `client` sends.
 Expected<std::vector<std::unique_ptr<Contender>>> MakeContenders(const Options& options, const BenchCluster& cluster,
                                                                  const BenchCluster& client,
                                                                  const std::optional<AgentProcess>& agent) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers from a list instead of an API server.
+// CountedApi: how it counts answers, which come from a list instead of an API server.
 #include "bench/claim_counts.h"
 
 #include <deque>

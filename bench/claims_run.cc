@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each node has a complete agent with a client of its own. One thread per node sends the requests of an agent's start
-// (Agent::LoadAndClaim). Watches are left out: they would be connections without traffic, and the threads for them.
+// (Agent::LoadAndClaim). The agents open no watches, which would cost only idle connections and their threads.
 #include "bench/claims_run.h"
 
 #include <algorithm>
@@ -129,7 +129,8 @@ class Requests {
   const ServerMetrics& after_;
 };
 
-// After how many seconds `hundredths` per cent of the agents had a block; the time limit if they never had.
+// Returns after how many seconds `hundredths` hundredths of the agents (at least one agent) had a block; the time limit
+// if fewer agents got a block.
 double SecondsUntil(const std::vector<double>& seconds, std::size_t agents, std::size_t hundredths) {
   const std::size_t count = std::max<std::size_t>(1, (agents * hundredths + 99) / 100);
   return count <= seconds.size() ? seconds[count - 1] : SecondsOf(kLimit);

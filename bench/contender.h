@@ -25,7 +25,7 @@ class Contender {
   // CPU time of processes that serve the contender on this node, beside the process of the call, since some fixed time.
   [[nodiscard]] virtual std::chrono::nanoseconds NodeCpu() const { return {}; }
 
-  // Waits until the contender has done what it answered and left for later.
+  // Waits until the contender has written the changes of all calls that it has answered.
   virtual void AwaitWritten() const {}
 
   // Up to callers_max threads may call at once, each for containers of its own.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunNodes: the nodes of a whole cluster against one API server. One agent per node runs in this process, and all add
-// at the same time; in other turns, bare clients only send the same patches.
+// RunNodes: measures the agents of a whole cluster with one API server. This process runs one agent per node, and all
+// agents get ADDs at the same time. In other turns, clients without an agent send one PATCH for each ADD.
 #pragma once
 
 #include <string>

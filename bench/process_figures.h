@@ -15,7 +15,7 @@ namespace berth::bench {
 // Zero if there is no such process.
 [[nodiscard]] std::size_t ResidentBytesOf(pid_t pid);
 
-// CPU time of this process, and of all processes that it has started and that have ended; exact.
+// CPU time of this process (OwnCpu), and of all processes that it has started and waited for (ChildrenCpu); exact.
 [[nodiscard]] std::chrono::nanoseconds OwnCpu();
 [[nodiscard]] std::chrono::nanoseconds ChildrenCpu();
 

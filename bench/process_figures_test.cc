@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures from /proc about this process, whose figures are also known from elsewhere.
+// Figures of this process from /proc, compared with getrusage(2) and with plausible sizes.
 #include "bench/process_figures.h"
 
 #include <unistd.h>

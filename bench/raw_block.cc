@@ -18,13 +18,13 @@ namespace {
 
 k8sclient::CallOptions InTime() { return k8sclient::CallOptions::Within(std::chrono::seconds(25)); }
 
-// Any time: no address of this block cools.
+// This may be any time, because no address of the block cools.
 constexpr std::int64_t kNowMs = 1'795'251'446'220;
 
-// As long as the attachments of cni::MakeAttachment.
+// Returns an attachment as long as those of cni::MakeAttachment.
 std::string AttachmentFor(const std::string& container_id) { return "26992702a01b-" + container_id.substr(0, 16); }
 
-// Does not parse the answer: a client that wants to be fast does not need the rest of it.
+// Finds the version without a JSON parser, which would cost time: the client needs nothing else of the answer.
 std::string ResourceVersionIn(const std::string& object) {
   constexpr std::string_view kKey = "\"resourceVersion\":\"";
   const std::size_t begin = object.find(kKey);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawBlock: the lower bound: the one PATCH that an ADD or a DEL cannot do without, sent over a connection that stays
-// open, by a client that does nothing else.
+// RawBlock: sends one PATCH for each ADD and each DEL, over a connection that stays open, and does nothing else. A
+// program that answers an ADD after a PATCH of its own cannot be faster. berth-agent answers most calls before it
+// writes them.
 //
-// The block and its patches are exactly those that berth writes.
+// The block and its patches are like those of berth, but without `agent`, without `standby`, and without network
+// namespaces in entries.
 #pragma once
 
 #include <string>

@@ -148,8 +148,8 @@ constexpr Goal kGoals[] = {
      }},
 };
 
-// `requests`: of a contender that sends requests. 0 reaches no goal: none was counted, because nothing succeeded or
-// because the audit log is that of another API server.
+// `requests`: of a contender that sends requests. 0 reaches no goal, because it means that the log shows no request:
+// nothing succeeded, or the audit log is that of another API server.
 Verdict AtMost(double requests, double bar) {
   return Goal::Verdict{
       fmt::format("{:.3f}", requests), fmt::format("at most {}", bar), requests > 0 && requests <= bar};

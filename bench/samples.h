@@ -15,7 +15,8 @@ namespace berth::bench {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// The smallest value that is not exceeded by `share` of the values (nearest rank). Requires: not empty, 0 < share <= 1.
+// The smallest of the values that at least `share` of the values do not exceed (nearest rank). Requires: not empty, 0 <
+// share <= 1.
 [[nodiscard]] double Percentile(std::vector<double> values, double share);
 
 // The middle value, or the mean of the two in the middle. 0 if there are none.
@@ -48,10 +49,10 @@ struct OpFigures {
   std::string first_error = {};
 };
 
-// All zero except `failed` if no operation succeeded.
+// If no operation succeeded, only `failed` and `first_error` are set.
 [[nodiscard]] OpFigures Summarise(const OpSamples& samples);
 
-// The median of each field; `failed` is the sum.
+// The median of each figure; the sum of `failed`; the first error of all rounds.
 [[nodiscard]] OpFigures MedianOf(std::span<const OpFigures> rounds);
 
 }  // namespace berth::bench

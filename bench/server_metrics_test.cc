@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines as kube-apiserver writes them.
+// ServerMetrics: sums of lines that kube-apiserver wrote.
 #include "bench/server_metrics.h"
 
 #include <gtest/gtest.h>
