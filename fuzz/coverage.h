@@ -4,9 +4,10 @@
 
 namespace berth::fuzz {
 
-// Begins a new input.
+// Forgets which code the last input ran. Call this before each input.
 void BeginInput();
-// Whether the present input ran code that no earlier input ran, or ran it more often (in powers of two).
+// True: the code that ran since BeginInput includes an edge that no earlier input ran, or ran as often (in powers of
+// two).
 [[nodiscard]] bool RanSomethingNew();
 
 }  // namespace berth::fuzz

@@ -13,7 +13,7 @@ void RunForwardedCall(std::string_view bytes) {
   }
   const auto call = cni::ParseForwardedCall(bytes);
   if (!call) return;
-  // The agent does the same.
+  // The agent does the same if it cannot parse the configuration of a call.
   if (!cni::ParseConfig(call->config, call->environment.verb)) static_cast<void>(cni::VersionForErrors(call->config));
   const auto body = cni::MakeForwardedBody(*call);
   if (!body) return;  // the new body may be longer than the agent accepts

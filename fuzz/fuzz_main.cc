@@ -46,7 +46,7 @@ class RunningInput {
     munmap(map_, Mutator::kInputBytesMax);
     unlink(path_.c_str());
   }
-  // Fills the file behind the input with zeros.
+  // Writes the input to the file, and zeros over the rest of the last input.
   void Set(const std::string& input) {
     std::memset(map_, 0, last_bytes_);
     std::memcpy(map_, input.data(), input.size());

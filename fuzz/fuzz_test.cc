@@ -23,7 +23,7 @@ TEST_P(Corpus, IsReadWithoutHarm) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     GetParam().run(bytes);
-    // Also cut off at every length.
+    // Run the target with the bytes cut off at every length, too.
     for (std::size_t length = 0; length < bytes.size(); ++length) GetParam().run(bytes.substr(0, length));
     ++count;
   }

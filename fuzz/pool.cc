@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPPools: berth can validate each pool that ParsePool understands, and tell which of its addresses are assignable.
+// IPPools: berth can validate each pool that ParsePool understands, and can refuse the subnet's first and last address.
 #include "crds/pool.h"
 
 #include <nlohmann/json.hpp>
