@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of Nodes, from stored objects.
+// Counted: computes the right address counts from stored objects, and compares them with the counts that Nodes show.
 #include "sim/counted.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr const char* kCountedName = "ipv4";
 constexpr const char* kMirror = "kubernetes.io/config.mirror";
-// Most of what a kubelet's informer lags behind; one time in twenty as long as the scheduler's.
+// A kubelet's informer lags by less than kKubeletLag, and one time in twenty by less than kKubeletLagMax.
 constexpr Nanos kKubeletLag = std::chrono::milliseconds(50);
 constexpr Nanos kKubeletLagMax = std::chrono::seconds(2);
 constexpr std::int64_t kLeftMin = 8;
@@ -41,7 +41,8 @@ std::int64_t UnixMs() {
   return std::chrono::floor<std::chrono::milliseconds>(now).count();
 }
 
-// Pools that are counted: Ready, enabled, with blocks of nodes.
+// Returns the pools that count, by UID: Ready, not disabled, not being deleted, of affinity Node and of the resource
+// ipv4.
 std::map<std::string, ipam::Pool> CountedPools(const k8sclient::testing::ModelApi& store) {
   std::map<std::string, ipam::Pool> pools;
   for (const json& object : store.Objects(std::string(crds::kPoolsPath))) {
@@ -67,7 +68,7 @@ std::set<std::string> ResourcePoolUids(const k8sclient::testing::ModelApi& store
 
 ipam::Prefix CidrOf(const json& block) { return *ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>()); }
 
-// Addresses that the pool may hand out in the block and that nobody has, waits for or reserved.
+// Counts the assignable addresses of the block without entry, or with a cooling entry whose time is over.
 std::int64_t FreeIn(const json& block, const ipam::Pool& pool, std::int64_t now_ms) {
   const ipam::Prefix cidr = CidrOf(block);
   const ipam::IntervalSet assignable = ipam::AssignableIn(pool, cidr);
@@ -91,7 +92,8 @@ bool HasNoEntries(const json& block, std::int64_t now_ms) {
   });
 }
 
-// Whether the entry is the pod's: by its UID, else by its name and the address that the pod reports.
+// True: the entry is the pod's. It has the pod's UID or its mirror hash, or the pod's name and an address that the pod
+// shows.
 bool IsOf(const ipam::HeldEntry& entry, const json& pod, const std::string& address) {
   const json& metadata = pod["metadata"];
   const std::string hash = metadata.value("annotations", json::object()).value(kMirror, std::string());
@@ -193,7 +195,7 @@ bool Counted::IsOvertaken(const std::string& node, const Shown& shown) const {
 bool Counted::LeftEight(const std::string& node, std::int64_t number) const {
   const auto history = requested_.find(node);
   if (history == requested_.end()) return number >= kLeftMin;
-  // From the latest on, down to the one that held when the three seconds began.
+  // Go back from the latest value to the value at the beginning of the three seconds.
   for (auto at = history->second.rbegin(); at != history->second.rend(); ++at) {
     if (at->units + kLeftMin <= number) return true;
     if (at->since + kOvertakenFor < Now()) return false;
@@ -322,7 +324,7 @@ std::string Counted::Deviation() const {
     const auto number = NumberOf(node);
     const bool are_equal = capacity.contains(kCountedResource) == number.has_value() &&
                            (!number || ToNumber(capacity[kCountedResource]) == *number);
-    // No number and 0 mean the same to everybody.
+    // A Node without address count is right if 0 is right. A Node that shows 0 is wrong if it should show no count.
     const Expected& right = found->second;
     if (are_equal && number.value_or(0) == right.number().value_or(0) && (!number || right.number())) continue;
     return fmt::format("{} shows {}{}, and should show {}: usable {}, held {}, requested {}",
@@ -342,7 +344,7 @@ std::string Counted::PendingThatFits() const {
   const auto pools = CountedPools(store_);
   const std::int64_t now_ms = UnixMs();
   const auto blocks = store_.Objects(std::string(crds::kBlocksPath));
-  // The most addresses that a block has which no node has, or which one has that can do without.
+  // The number of assignable addresses of the largest unclaimed block.
   std::int64_t to_get = 0;
   for (const auto& [uid, pool] : pools) {
     const ipam::PoolBlocks cidrs(pool);
@@ -353,7 +355,7 @@ std::string Counted::PendingThatFits() const {
       if (!is_taken) to_get = std::max(to_get, static_cast<std::int64_t>(ipam::AssignableIn(pool, cidr).Count()));
     }
   }
-  std::map<std::string, std::int64_t> spare;  // of blocks that their node can do without, by node
+  std::map<std::string, std::int64_t> spare;  // free addresses of the largest block that a node can do without
   for (const json& block : blocks) {
     const auto pool = pools.find(block["spec"].value("poolUID", ""));
     const auto node = nodes.find(block["spec"].value("node", ""));

@@ -9,7 +9,7 @@
 
 namespace berth::sim {
 
-// Show cooling addresses as free, in answers and in lines of watches.
+// These two show cooling addresses as free: the first in answers, the second in lines of watches.
 void AnswersNoCooling(const k8sclient::Request& request, Network::Answer& answer);
 bool TellsNoCooling(std::string& line);
 // Lists the pods of a node as they were four seconds ago, as a cache may do.

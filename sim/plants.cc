@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each plant, and what it takes away.
+// AllPlants, and the plants of agents, watches, controllers and address counts with the lies that make them.
 #include "sim/plants.h"
 
 #include <algorithm>
@@ -34,12 +34,12 @@ using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
 
-// Removes the files whose path holds that text.
+// Returns a function that removes the files whose path contains `text`.
 std::function<void(const std::string&)> Removing(std::string text) {
   return [text = std::move(text)](const std::string& folder) { RemoveFilesLike(folder, text); };
 }
 
-// A patch that changes nothing but who the agent is.
+// True: the patch changes the field `agent`, but no entry and no standby.
 bool IsFence(const Request& request) {
   if (request.method != Method::kPatch) return false;
   const json body = json::parse(request.body, nullptr, false);
@@ -48,7 +48,8 @@ bool IsFence(const Request& request) {
 
 constexpr int kNotFound = 404;
 constexpr int kConflict = 409;
-// The answer is about the object as it was last told of: a client looks at its name and uid.
+// Answers a patch that met a conflict with success. The answer has the metadata that the API server showed last,
+// because a client compares name and UID.
 std::function<void(const Request&, Network::Answer&)> ConflictIsSuccess() {
   return [seen = std::make_shared<std::map<std::string, json>>()](const Request& request, Network::Answer& answer) {
     if (!answer) return;
@@ -68,7 +69,7 @@ void ExistsIsSuccess(const Request& request, Network::Answer& answer) {
   *answer = {.status = 201, .body = body.dump()};
 }
 
-// What stands at that place of the body is not sent.
+// Removes the value at `place` from the bodies of requests with this method.
 std::function<void(Request&)> Without(Method method, const char* place) {
   return [method, pointer = json::json_pointer(place)](Request& request) {
     if (request.method != method) return;
@@ -89,7 +90,8 @@ bool IsGetOfPool(const Request& request) {
   return request.method == Method::kGet && request.path.starts_with(std::string(crds::kPoolsPath) + "/");
 }
 
-// A GET that does not find a pool, or another GET that fails, is answered with the pool as the process read it last.
+// Answers a failed GET of a pool with the pool as the process read it last: if `when_gone`, only a GET that finds no
+// pool (404); otherwise only a GET that fails for another reason.
 std::function<void(const Request&, Network::Answer&)> RepeatsPools(bool when_gone) {
   return [when_gone, told = std::make_shared<std::map<std::pair<std::string, std::string>, k8sclient::Response>>()](
              const Request& request, Network::Answer& answer) {
@@ -111,7 +113,7 @@ bool LosesSomeEvents(std::string& /*line*/) {
   return Below(kOneIn) != 0;
 }
 
-// What a watch tells of an object is how it was one change before.
+// Sends the new version of an object with the content that the object had one change before.
 bool TellsOldContent(std::string& line) {
   static std::map<std::string, json> told;
   json event = json::parse(line);
@@ -126,7 +128,7 @@ bool TellsOldContent(std::string& line) {
   return true;
 }
 
-// Pods say that their end takes no time.
+// Sets the grace period of all pods in the text to 0.
 void HideGrace(std::string& text) {
   const std::string grace = "\"terminationGracePeriodSeconds\":";
   for (std::size_t at = text.find(grace); at != std::string::npos; at = text.find(grace, at + 1)) {
@@ -142,7 +144,7 @@ void AnswersNoGrace(const Request& /*request*/, Network::Answer& answer) {
   if (answer) HideGrace(answer->body);
 }
 
-// All that was asked for and all that is told: the first of each pair is the second.
+// Replaces the first text of each pair by the second, in all answers and in all lines of watches.
 Network::Lies Replacing(std::vector<std::pair<std::string, std::string>> pairs) {
   const auto replace = [pairs = std::move(pairs)](std::string& text) {
     for (const auto& [from, to] : pairs) {
@@ -170,7 +172,7 @@ void HidesNetns(json& call) {
   if (!call["netns"].get_ref<const std::string&>().empty()) call["netns"] = "/proc/1/ns/net";
 }
 
-// An entry without a UID is anybody's who has the name.
+// Removes the pod's UID from the call. An entry without UID may belong to each pod with its name.
 void NamesNoUid(json& call) {
   const std::string key = ";K8S_POD_UID=";
   std::string args = call["args"];
@@ -180,19 +182,19 @@ void NamesNoUid(json& call) {
   call["args"] = args;
 }
 
-// An empty list, not none: without one a GC frees nothing.
+// Gives each GC an empty list of attachments. (Without any list, a GC frees nothing.)
 void SparesNothing(json& call) {
   if (call["command"] == "GC") call["config"]["cni.dev/valid-attachments"] = json::array();
 }
 
-// It goes to another network than its list is of.
+// Gives each GC the name of the other network, so that its list is of the wrong network.
 void MistakesTheNetwork(json& call) {
   if (call["command"] != "GC") return;
   json& name = call["config"]["name"];
   name = name == kFirstNetwork ? kSecondNetwork : kFirstNetwork;
 }
 
-// What must show one's own writes is answered by whoever has not seen them yet.
+// Lets any cache answer the reads that must show at least the process's own writes.
 void ReadsBeforeOwnWrites(Request& request) {
   const auto has = [&](std::string_view name) {
     return std::ranges::any_of(request.query, [&](const auto& item) { return item.first == name; });
@@ -204,7 +206,7 @@ void ReadsBeforeOwnWrites(Request& request) {
   }
 }
 
-// What nobody but controllers is told.
+// Tells the lies (in answers and in lines of watches) only to the processes for which `are_lied_to` is true.
 Network::Lies ToThose(const Network::Lies& lies, const std::function<bool(const std::string& process)>& are_lied_to) {
   const auto is_one = [are_lied_to] { return are_lied_to(CurrentProcess()->name); };
   return {.changes =
@@ -219,7 +221,7 @@ Network::Lies ToNodes(const Network::Lies& lies) {
   return ToThose(lies, [](const std::string& process) { return !IsController(process); });
 }
 
-// An event in eight is told as a bookmark: that all up to its version was told.
+// Replaces one event of eight by a bookmark, as if the watch had sent all events up to its version.
 bool TellsBookmarkEarly(std::string& line) {
   constexpr std::uint64_t kOneIn = 8;
   json event = json::parse(line);
@@ -234,7 +236,7 @@ bool TellsBookmarkEarly(std::string& line) {
   return true;
 }
 
-// Only patches of that kind.
+// Rewrites only requests whose path begins with `path`.
 std::function<void(Request&)> OfKind(std::string_view path, std::function<void(Request&)> rewrite) {
   return [path = std::string(path), rewrite = std::move(rewrite)](Request& request) {
     if (request.path.starts_with(path)) rewrite(request);
@@ -246,7 +248,7 @@ bool IsEndOfPool(const Request& request) {
          request.body.find("finalizers") != std::string::npos;
 }
 
-// No mark of a DEL is ever looked at whether it is old: that was done a moment ago.
+// Notes that the node has looked for old marks of DELs just now. So it never looks, and removes no mark.
 void PutOffForgetting(const std::string& folder) {
   const auto nodes = node::Folder::Open(folder + "/run/nodes");
   if (!nodes) return;
@@ -254,7 +256,7 @@ void PutOffForgetting(const std::string& folder) {
   if (own) static_cast<void>(own->Write("forgot", std::to_string(node::BootTimeNow())).has_value());
 }
 
-// The UID that a kubelet gives a static pod, on whatever way, has dashes as those of other pods.
+// Replaces kStaticHash, so that the UIDs of static pods contain "-", like those of other pods.
 constexpr std::string_view kDashedHash = "f00d-afe";
 void DashesHash(json& call) {
   std::string args = call["args"];
@@ -334,7 +336,7 @@ std::vector<Plant> OfAgents() {
        .faults = {"kill", "late", "lost", "lag", "meanwhile"},
        .call = IsNotDated},
   };
-}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): of a function that its plant has, and frees
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the plant owns and frees the function
 
 std::vector<Plant> OfWatchesAndBounds() {
   return {

@@ -24,12 +24,12 @@ struct Plant {
   // --plants searches for the plant with these faults; if there are none, each seed draws its faults.
   std::set<std::string> faults = {};
   std::function<void(const std::string& node_folder)> before_start = nullptr;
-  std::function<void(const std::string& node_folder)> before_call = nullptr;  // an agent or berth-direct gets a call
+  std::function<void(const std::string& node_folder)> before_call = nullptr;  // before each call of a runtime
   Network::Lies lies = {};
   std::function<void(nlohmann::json& call)> call = nullptr;  // changes each call before berth gets it
-  bool gives_back_in_use = false;                            // the finalizer of a block in use is removed
-  bool gives_back_blindly = false;                           // a block is deleted without a look at its newest version
-  bool frees_without_allocation = false;                     // an entry is freed when its IPAllocation is deleted
+  bool gives_back_in_use = false;                            // the world also gives back blocks in use
+  bool gives_back_blindly = false;                           // the world deletes blocks whatever their version is
+  bool frees_without_allocation = false;                     // a deletion of an IPAllocation also frees its entry
   bool admits_all = false;                                   // no policy is in force
   bool elects = false;                                       // at least two controllers, which elect a leader
   bool has_rivals = false;         // as many controllers as allowed, which do not elect, and two pools with one subnet
@@ -43,7 +43,7 @@ struct Plant {
 [[nodiscard]] const std::vector<Plant>& AllPlants();
 // Plants of plants_of_networks.cc.
 [[nodiscard]] std::vector<Plant> PlantsOfNetworks();
-// Further parts of AllPlants.
+// Plants of plants_hostile.cc and of plants_of_ends.cc.
 [[nodiscard]] std::vector<Plant> PlantsOfLeadersAndThieves();
 [[nodiscard]] std::vector<Plant> PlantsOfEnds();
 

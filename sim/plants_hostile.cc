@@ -22,14 +22,14 @@ using nlohmann::json;
 
 constexpr std::string_view kControllerLeases = "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases";
 
-// A patch that raises `agent`, and changes no entry.
+// True: the patch changes the field `agent` of a block, but no entry.
 bool IsFenceOfAgent(const Request& request) {
   if (request.method != Method::kPatch || !request.path.starts_with(crds::kBlocksPath)) return false;
   const json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
   return body.contains("agent") && !body.contains("allocations");
 }
 
-// When a process has fenced a block for the second time, its machine's notes of unwritten addresses are gone.
+// Removes the machine's notes of unwritten addresses when a process has fenced a block for the second time.
 std::function<void(const Request&, Network::Answer&)> ForgetsNotesWhenFencedTwice() {
   return [fenced = std::make_shared<std::set<std::pair<std::string, std::string>>>()](const Request& request,
                                                                                       Network::Answer& answer) {
@@ -40,7 +40,7 @@ std::function<void(const Request&, Network::Answer&)> ForgetsNotesWhenFencedTwic
   };
 }
 
-// Whoever renews the Lease is told that it was renewed.
+// Answers each failed renewal of the controllers' Lease with success.
 void LeaseIsNeverLost(const Request& request, Network::Answer& answer) {
   if (request.method != Method::kPatch || !request.path.starts_with(kControllerLeases) || (answer && answer->ok()))
     return;
@@ -55,7 +55,7 @@ void LeaseHoldsForEver(const Request& request, Network::Answer& answer) {
   answer->body = lease.dump();
 }
 
-// The controller frees an entry as it does, but does not say whose it was.
+// Removes from each new cooling entry the attachment and the entry that it replaces.
 void LeavesNoTrace(Request& request) {
   if (request.method != Method::kPatch || !request.path.starts_with(crds::kBlocksPath)) return;
   json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);

@@ -16,7 +16,7 @@ namespace {
 using k8sclient::Request;
 using nlohmann::json;
 
-// The entry in a node's block does not say that a Shared block may have an address of the same attachment.
+// Removes s=1 from all entries: s=1 says that a Shared block may have an address of the same attachment.
 void HidesSibling(Request& request) {
   constexpr std::string_view kMark = " s=1";
   for (std::size_t at = request.body.find(kMark); at != std::string::npos; at = request.body.find(kMark, at)) {
@@ -24,7 +24,7 @@ void HidesSibling(Request& request) {
   }
 }
 
-// The agent reads the names of IPv4 pools only.
+// Removes the names of IPv6 pools from the configuration of each ADD.
 void HidesIpv6Pools(json& call) {
   if (call["command"] != "ADD") return;
   json ipv4 = json::array();
@@ -34,7 +34,7 @@ void HidesIpv6Pools(json& call) {
   call["config"]["ipam"]["pools"] = ipv4;
 }
 
-// What a node reads of pools lacks one field.
+// Hides a field of objects from all processes but controllers, in answers and in lines of watches.
 Network::Lies HidesFromNodes(const std::string& field) {
   const auto hide = [field = '"' + field + '"'](std::string& text) {
     if (CurrentProcess()->name.starts_with("controller")) return;

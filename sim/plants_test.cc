@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `make test` searches for each plant, but for those that docs/simulation.md calls rare.
+// `make test` searches for each plant, except for those that docs/simulation.md calls rare.
 #include "sim/plants.h"
 
 #include <fstream>

@@ -19,8 +19,8 @@ using nlohmann::json;
 
 bool IsController() { return CurrentProcess()->name.starts_with("controller"); }
 
-// Changes the text of each answer and each watch line that controllers, or other programs, get. Requires: `change` is
-// quick if it changes nothing.
+// Changes the text of each answer and of each watch line: those that controllers get if `to_controllers`, otherwise
+// those that all other programs get. Requires: `change` is quick if it changes nothing.
 Network::Lies ChangingText(bool to_controllers, std::function<void(std::string& text)> change) {
   const auto apply = [to_controllers, change = std::move(change)](std::string& text) {
     if (IsController() == to_controllers) change(text);
@@ -55,7 +55,7 @@ void HideFreedEntry(std::string& text) {
   }
 }
 
-// Gives each pod that no kubelet has started an address.
+// Gives an address to each pod whose phase is Pending.
 void GivePendingPodsAnAddress(std::string& text) {
   const std::string phase = R"("phase":"Pending")";
   const std::string more = R"(,"podIPs":[{"ip":"10.99.0.1"}])";
@@ -71,7 +71,7 @@ void ListNoPods(const k8sclient::Request& request, Network::Answer& answer) {
   list["items"] = json::array();
   answer->body = list.dump();
 }
-// Only pods have a grace period.
+// Drops the watch lines with a grace period, which only pods have.
 bool TellOfNoPods(const std::string& line) {
   return !IsController() || line.find("\"terminationGracePeriodSeconds\"") == std::string::npos;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a history does about the numbers of addresses that Nodes show: it waits for them, and starts bursts of pods.
+// World: waits until the address counts of Nodes are right, and lets many pods come at once.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -23,10 +23,10 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 void World::AwaitNumbers() {
-  // A controller may have to notice first that a watch is deaf, which takes half a minute. Then a number goes down
-  // after 5 s at the earliest, without a number for 3 s, and at most once in 10 s.
+  // A controller may first have to notice that its watch is deaf, which takes half a minute. Then it lowers an address
+  // count after 5 s at the earliest, may remove it for 3 s first, and writes a calm Node at most once in 10 s.
   constexpr Nanos kNumbersMax = 90s;
-  // What Nodes should show may still change as the rest of addresses ends, but not for longer than that.
+  // The right counts may still change while addresses cool. After `last`, the counts have to be right even so.
   const Nanos last = Now() + pools_.cooldown() + 2 * kNumbersMax;
   auto expected = counted_.ExpectedOfNodes();
   Nanos end = Now() + kNumbersMax;
@@ -44,7 +44,8 @@ void World::AwaitNumbers() {
 void World::CheckBurst() {
   workload_.EndWaiting();
   AwaitScheduled();
-  // No number foresees that the address of a pod that ends will rest: until it has gone down, one pod too many comes.
+  // When a pod ends, its address cools, but the count still includes it. Until the controller has lowered the count,
+  // the scheduler may place one pod too many: wait until all addresses have cooled.
   std::this_thread::sleep_for(pools_.cooldown());
   AwaitNumbers();
   for (const auto& machine : machines_) machine->kubelet.BeginBurst();
@@ -77,8 +78,9 @@ void World::CheckBurst() {
   for (const auto& machine : machines_) machine->kubelet.EndBurst();
 }
 
-// People delete the pods for which the controller has just created a block. So no pod starts on the block's node, and
-// the node's agent learns of the block from the Node's address count alone.
+// Waits at most `most` for a new block. The caller then deletes the pods for which the controller has just created a
+// block, so no pod starts on the block's node, and the node's agent learns of the block from the Node's address count
+// alone.
 void World::AwaitNewBlock(Nanos most) {
   const auto count = [this] { return store_.Objects(std::string(crds::kBlocksPath)).size(); };
   const Nanos end = Now() + most;
@@ -96,7 +98,7 @@ std::map<std::string, std::string> World::UnknownBlocks() const {
     const std::string& name = machine->node.name();
     if (!machine->node.has_agents() || !machine->node.IsServing()) continue;
     const std::set<std::string> known = machine->node.KnownBlocks();
-    std::int64_t addresses = 0;  // in blocks that it knows
+    std::int64_t addresses = 0;  // of the blocks that the agent knows
     std::string unknown;
     for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) {
       if (block["spec"].value("node", "") != name || block["metadata"].contains("deletionTimestamp")) continue;
@@ -112,11 +114,11 @@ std::map<std::string, std::string> World::UnknownBlocks() const {
 }
 
 void World::AwaitKnown(const std::map<std::string, std::string>& before) {
-  // The number rises up to ten seconds after a block was created, and the agent looks within a second.
+  // The controller raises the count within ten seconds after it has created a block. The agent looks within a second.
   const Nanos end = Now() + 20s;
   const auto find = [&] {
     const auto unknown = UnknownBlocks();
-    // A number that did not rise tells the agent nothing.
+    // Skip the nodes of `before`: their counts did not rise, so they told their agents nothing.
     const auto found = std::ranges::find_if(unknown, [&](const auto& one) { return !before.contains(one.first); });
     return found == unknown.end() ? std::string() : found->second;
   };
