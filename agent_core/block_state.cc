@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a BlockState looks to a caller, and the invariants of a BlockState.
+// BlockState: the block as callers see it, and the invariants of the state.
 #include "agent_core/block_state.h"
 
 #include <algorithm>
@@ -19,13 +19,13 @@ bool IsShownAsWritten(const BlockState& state) {
                               [&](const Round& round) { return std::ranges::any_of(round.changes, is_deferred); });
 }
 
-// Whether the patch writes another attachment's entry at an address that was handed out to `attachment`. The patch may
+// True: the patch writes another attachment's entry at an address that was handed out to `attachment`. The patch may
 // leave or restore another attachment's entry.
 bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset offset,
                const ipam::Attachment& attachment) {
   const std::string text = TextAt(round.after, offset);
   const std::string_view holder = ipam::AttachmentOf(text);
-  // Another attachment already has an entry there: the address was lost or given back before this patch.
+  // Another entry is already there: the address was lost or given back before this patch.
   const std::string before = TextAt(*round.before, offset);
   if (!before.empty() && ipam::AttachmentOf(before) != attachment) return false;
   const auto restored = state.to_restore.find(offset);

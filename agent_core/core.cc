@@ -179,7 +179,7 @@ bool Core::IsProofDue(const Now& now) const { return !drops_standby_ && now.sinc
 bool Core::IsProofLate(const Now& now) const { return now.since_boot >= proof_due_ + kProofEvery; }
 
 void Core::TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& now, News& news) {
-  // Before the first proof no address is on standby.
+  // The first proof ends no lapse: before it, the core gives no address on standby (IsProofLate).
   if (proof_due_ != std::chrono::nanoseconds::min() && IsProofLate(now)) lapse_ended_ = asked;
   proof_due_ = asked + kProofEvery;
   if (!is_kept && !std::exchange(drops_standby_, true))

@@ -304,8 +304,8 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   for (const auto& [offset, attachment] : round.carried) {
     const auto one = state.handed_out.find(offset);
     if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
-    // The attachment's entry is not at the address: another writer wrote another entry there, or moved the attachment's
-    // entry to another address. If a DEL gave the address back, the entry is missing on purpose.
+    // If the attachment's entry is not at the address, another writer wrote another entry there, or moved the
+    // attachment's entry to another address. But if a DEL gave the address back, the entry is missing on purpose.
     const bool is_in = ipam::AttachmentOf(TextAt(*state.view, offset)) == attachment;
     if (!attachment.empty() && !is_in && !IsGivenBack(state, attachment)) {
       news.reports.push_back(

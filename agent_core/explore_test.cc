@@ -22,7 +22,8 @@
 namespace berth::agent_core {
 namespace {
 
-// The release build searches the last move. It would take a sanitizer longer than all other tests of this folder.
+// A build with AddressSanitizer does not search the last move: it would take longer than all other tests of this
+// folder.
 #ifdef __SANITIZE_ADDRESS__
 constexpr int kMovesLess = 1;
 #else

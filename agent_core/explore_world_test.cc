@@ -107,8 +107,8 @@ void ExploredWorld::AddFaults(std::vector<ExploredMove>& moves) const {
   if (MayLand()) moves.push_back({Move::kLandAndTakeOver});
 }
 
-// Whether a removal or a restore left an error that a successor cannot see: a pod without entry and note, or the entry
-// of a pod whose DEL is over. The controller mends such errors.
+// True: a removal or a restore left an error that a successor cannot see: a pod without entry and note, or the entry of
+// a pod whose DEL is over. The controller mends such errors.
 bool ExploredWorld::IsStoredWrong() const {
   for (std::size_t i = 0; i < pods_.size(); ++i) {
     const Pod& pod = pods_.at(i);
@@ -158,7 +158,7 @@ void ExploredWorld::DoAsPod(BlockState& state, const ExploredMove& move) {
   } else if (move.move == Move::kBegin) {
     Begin(state);
   } else {
-    state.retry_pause = {};  // has passed
+    state.retry_pause = {};  // the pause has passed
     const auto ids = core_.WriteWhatIsLeft(deadline, now_);
     if (!ids.empty()) Begin(state);
     is_quiet_ = ids.empty() || !state.is_sending;
@@ -281,7 +281,7 @@ void ExploredWorld::Observe(BlockState& state) {
   Take(news);
 }
 
-// Callers withdraw their queued changes. Changes that are being sent are not sent again.
+// Callers of ADDs give up, and withdraw their changes if these are still queued.
 void ExploredWorld::PassTimeLimit(BlockState& state) {
   now_.steady += kExploredLimit;
   std::erase_if(ids_, [&](const Asked& one) {

@@ -26,13 +26,13 @@ bool IsFreedFrom(const ipam::Attachment& attachment, const std::string& text) {
   return cooling != nullptr && !attachment.empty() && cooling->forget == attachment;
 }
 
-// Whether a change of the attachment (usually its DEL) is queued or being sent.
+// True: a change of the attachment (usually its DEL) is queued or being sent, or the batch changes its entry.
 bool IsBeingChanged(const BlockState& state, const ipam::Attachment& attachment) {
   const auto is_its = [&](const PendingChange& one) { return one.change.attachment == attachment; };
   return state.attachments_in_flight.contains(attachment) || std::ranges::any_of(state.queue, is_its);
 }
 
-// Whether the text at `offset` in `seen` has to be replaced by the expected text. Requires: the two texts differ.
+// True: the agent has to restore the expected text at `offset`. Requires: `seen` has another text there.
 bool HasToBeRestored(const BlockState& state, const ipam::Block& seen, const ipam::Block& expected,
                      ipam::BlockOffset offset, const Self& self) {
   const std::string by = TextAt(seen, offset);
@@ -40,7 +40,7 @@ bool HasToBeRestored(const BlockState& state, const ipam::Block& seen, const ipa
   if (known != state.to_restore.end() && known->second.found == by) return true;
   const ipam::Attachment attachment(ipam::AttachmentOf(TextAt(expected, offset)));
   const ipam::Attachment other(ipam::AttachmentOf(by));
-  // The agent of another machine may use this address there.
+  // A pod on the other machine may use this address.
   const auto handed_out = state.handed_out.find(offset);
   const bool is_set_aside = handed_out != state.handed_out.end() && handed_out->second.is_set_aside();
   if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen, self.instance))) return false;
@@ -93,8 +93,8 @@ void MeetForeignAgent(BlockState& state, const ipam::Block& seen, const ipam::Bl
   const bool is_known = state.foreign_agent && now.since_boot - state.foreign_agent->met < kForeignAgentMax;
   // A write of the foreign agent before this agent's fence has landed is no answer to the fence.
   const bool came_back = is_known && (state.foreign_agent->came_back || !state.must_fence);
-  // This agent's write tells the foreign agent that both write the block. After its second write this agent stops;
-  // otherwise both would write forever.
+  // This agent's fence tells the foreign agent that both write the block. If the foreign agent comes back a second
+  // time, this agent does not fence again; otherwise both would write over each other for ever.
   state.must_fence = state.must_fence || !(came_back && state.foreign_agent->came_back);
   state.is_failing = true;
   state.foreign_agent = ForeignAgent{.agent = seen.agent, .met = now.since_boot, .came_back = came_back};

@@ -169,7 +169,7 @@ class ForeignAgentTest : public testing::Test {
     MeetForeignAgent(state_, seen, Expected7(), AfterBoot(at));
     state_.view = std::make_shared<const ipam::Block>(std::move(seen));
   }
-  // Like Core after a write with a fence.
+  // Changes the state as Core does after a write with a fence.
   void Fence(std::chrono::seconds at) {
     state_.must_fence = false;
     state_.foreign_agent->met = at;

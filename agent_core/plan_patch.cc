@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of one plan.
+// PlanPatch, step by step.
 #include "agent_core/plan_patch.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 using HandedOutItem = std::pair<const ipam::BlockOffset, HandedOut>;
 
-// Whether the round's patch may carry the entry of the handed-out address.
+// True: the round's patch may carry the entry of the handed-out address.
 bool MayGo(const HandedOutItem& handed_out, const Round& round) {
   return round.is_alone ? handed_out.first == round.only : !handed_out.second.is_refused;
 }
@@ -22,7 +22,7 @@ void ChooseStandby(const BlockState& state, const Round& round, std::size_t stan
     if (standby > 0 && one.change.standby) plan.standby_plan = one.change.standby;
   }
   if (standby > 0 && plan.standby_plan) {
-    // LeaveHandedOut adds the addresses that the patch may not carry to standby.
+    // Leave room for the addresses that the patch may not carry: LeaveHandedOut puts them back on standby.
     const auto stay = std::ranges::count_if(state.handed_out, [&](const auto& one) { return !MayGo(one, round); });
     ipam::ApplyStandbyPlan(*plan.standby_plan, plan.after, standby - std::min(standby, static_cast<std::size_t>(stay)));
   }
@@ -33,9 +33,9 @@ void ChooseStandby(const BlockState& state, const Round& round, std::size_t stan
   ipam::EraseIf(plan.after.standby, [&state](auto offset) { return state.handed_out.contains(offset); });
 }
 
-// The changes were applied to a block with all handed-out addresses. Puts those addresses that the patch may not carry
-// back on standby. The patch also carries an address if the entry is written already (an answer was lost), or if a
-// change of the round has changed or removed the entry.
+// Puts the handed-out addresses that the patch may not carry back on standby: the round's changes were applied to a
+// block with the entries of all handed-out addresses. The patch also carries an address if its entry is written already
+// (an answer was lost), or if a change of the round has changed or removed the entry.
 void LeaveHandedOut(const BlockState& state, const Round& round, Plan& plan) {
   for (const auto& item : state.handed_out) {
     const auto& [offset, one] = item;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How scripts show the core's news and states.
+// ScriptWorld: prints the core's news and states.
 #include <array>
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of scripts.
+// ScriptWorld: carries out the commands of scripts.
 #include <algorithm>
 #include <charconv>
 #include <sstream>
