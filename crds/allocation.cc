@@ -53,6 +53,15 @@ Json SpecOf(const Allocation& allocation) {
 // spec.node.
 Json WithLabels(const Allocation& allocation, Json labels) {
   if (!labels.is_object()) labels = Json::object();
+  for (const std::string_view label : {kNodeLabel,
+                                       kIPv4AddressLabel,
+                                       kIPv4PoolLabel,
+                                       kIPv4BlockLabel,
+                                       kIPv6AddressLabel,
+                                       kIPv6PoolLabel,
+                                       kIPv6BlockLabel}) {
+    labels.erase(std::string(label));
+  }
   if (allocation.node.size() <= kLabelValueMax) labels[std::string(kNodeLabel)] = allocation.node;
   for (const AllocatedAddress& held : allocation.addresses) {
     const bool ipv4 = held.address.family() == ipam::Family::kIPv4;

@@ -98,6 +98,18 @@ TEST(AllocationPatch, AddsAFamilyAndKeepsWhatItDoesNotKnow) {
                            {"address": "2001:db8::", "pool": "web6", "block": "2001-db8---122"}]}})"));
 }
 
+TEST(AllocationPatch, RemovesTheLabelsOfAFamilyThatIsGone) {
+  Json object = AllocationToJson(GoodAllocation());
+  object["metadata"]["resourceVersion"] = "7";
+  auto read = ParseAllocation(object);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  read->addresses.pop_back();
+  EXPECT_EQ(AllocationPatch(*read)["metadata"]["labels"],
+            Json({{"ipam.berth.dev/ipv6", nullptr},
+                  {"ipam.berth.dev/ipv6-pool", nullptr},
+                  {"ipam.berth.dev/ipv6-block", nullptr}}));
+}
+
 struct AllocationNameCase {
   const char* name;
   std::string pod;
