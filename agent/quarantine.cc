@@ -46,16 +46,21 @@ bool Quarantine::MayHold(const ipam::Attachment& attachment) const {
 }
 
 Expected<void> Quarantine::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const {
-  const std::set<std::string> names = Names();
-  if (names.empty()) return {};
+  Blocks blocks;
+  {
+    const Lock lock(mutex_);
+    blocks = blocks_;
+  }
+  if (blocks.empty()) return {};
   // Only its note records an address that was handed out but not written.
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
-  for (const std::string& name : names) {
+  for (const auto& [name, text] : blocks) {
     const auto is_its = [&](const auto& note) { return note.attachment == attachment && note.block == name; };
     const auto block = own_.Read(name, deadline);
     const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
-    const bool may_hold = block ? ipam::Find(**block, attachment).has_value() : !ConcernsOneBlock(block.error().code);
+    const bool may_hold = block ? ipam::Find(**block, attachment).has_value()
+                                : !ConcernsOneBlock(block.error().code) || text.contains(attachment);
     if (is_gone || (!may_hold && std::ranges::none_of(*notes, is_its))) continue;
     return Fail(ErrorCode::kUnavailable,
                 "block " + name + " is quarantined, and may hold an address of this container",

@@ -34,7 +34,8 @@ class Quarantine {
   // Whether the text of a quarantined block contains the attachment, or a note says that it has an address of such a
   // block.
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
-  // Errors: kUnavailable: a quarantined block holds the attachment, or cannot be read now; kIo.
+  // Reads the quarantined blocks. For a block that cannot be parsed, its text decides, as in MayHold. Errors:
+  // kUnavailable: a quarantined block may hold the attachment, or the API server does not answer; kIo.
   [[nodiscard]] Expected<void> MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const;
 
   // Takes over the blocks that can be read and written now: at first after 1 s, then less often, down to every 60 s.

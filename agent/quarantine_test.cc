@@ -135,6 +135,15 @@ TEST_F(QuarantineTest, AnAddThatComesAgainIsToldNoOtherAddressThanABlockHolds) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
+TEST_F(QuarantineTest, AnAddThatComesAgainGetsNoSecondAddressWhileItsBlockIsUnreadable) {
+  const std::string block = StartBesideUnreadable("a");
+  EXPECT_THAT(Add("a").body, HasSubstr("\"code\":11,"));
+  EXPECT_EQ(Held().size(), 1U);
+  MakeReadable(block);
+  Await([this] { return Add("a").ok; }, "the ADD succeeds once the block can be read");
+  EXPECT_EQ(Held().size(), 1U);
+}
+
 TEST_F(QuarantineTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
   StartHandingOut("p1");
   const std::string block = BlockName();
