@@ -12,12 +12,6 @@
 
 namespace berth::agent {
 
-namespace {
-
-constexpr std::chrono::seconds kPauseMax{60};
-
-}  // namespace
-
 bool ConcernsOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
 
 void Quarantine::Set(Blocks blocks) {
@@ -71,7 +65,7 @@ Expected<void> Quarantine::MustNotHold(const ipam::Attachment& attachment, Stead
 
 void Quarantine::TryAgain() {
   const std::set<std::string> names = Names();
-  if (names.empty() || clock_.Now() < due_) return;
+  if (names.empty() || retry_pause_.IsOn(clock_.Now())) return;
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return;
   const SteadyTime deadline = clock_.Now() + kStepMax;
@@ -83,8 +77,7 @@ void Quarantine::TryAgain() {
     const Lock lock(mutex_);
     blocks_.erase(name);
   }
-  due_ = clock_.Now() + pause_;
-  pause_ = std::min(2 * pause_, kPauseMax);
+  retry_pause_.AfterRefusal(clock_.Now());
 }
 
 }  // namespace berth::agent

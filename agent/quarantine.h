@@ -4,12 +4,12 @@
 // hold; a DEL stays pending.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <set>
 #include <string>
 
 #include "agent/own_blocks.h"
+#include "agent_core/retry_pause.h"
 #include "base/error.h"
 #include "base/mutex.h"
 #include "node/node_directory.h"
@@ -38,8 +38,8 @@ class Quarantine {
   // kUnavailable: a quarantined block may hold the attachment, or the API server does not answer; kIo.
   [[nodiscard]] Expected<void> MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const;
 
-  // Takes over the blocks that can be read and written now: at first after 1 s, then less often, down to every 60 s.
-  // Called by the maintenance loop.
+  // Takes over the blocks that can be read and written now. Waits between two attempts as RetryPause says. Called by
+  // the maintenance loop.
   void TryAgain();
 
  private:
@@ -48,9 +48,7 @@ class Quarantine {
   k8sclient::Clock& clock_;
   mutable Mutex mutex_;
   Blocks blocks_ BERTH_GUARDED_BY(mutex_);
-  // Only the maintenance loop uses due_ and pause_.
-  SteadyTime due_ = SteadyTime::min();
-  std::chrono::seconds pause_{1};
+  agent_core::RetryPause retry_pause_;  // used only by the maintenance loop
 };
 
 }  // namespace berth::agent

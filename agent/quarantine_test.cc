@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests quarantined blocks: a block that the agent cannot parse or write stops nothing else on its node.
+#include "agent/quarantine.h"
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <string>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "agent/agent_test_setup.h"
+#include "agent/own_blocks_test_setup.h"
+#include "node/node_directory.h"
 
 namespace berth::agent {
 namespace {
@@ -313,6 +321,40 @@ TEST_F(QuarantineTest, ABlockKeepsTheNodeFromBeingRetired) {
   const auto retired = agent_->Retire(std::chrono::milliseconds(1));
   ASSERT_FALSE(retired.has_value());
   EXPECT_THAT(retired.error().message, HasSubstr(block));
+}
+
+class QuarantineRetryTest : public OwnBlocksTest {
+ protected:
+  ~QuarantineRetryTest() override { std::filesystem::remove_all(run_dir_); }
+
+  const std::string run_dir_ =
+      std::filesystem::temp_directory_path() / ("berth-quarantine-test." + std::to_string(getpid()));
+};
+
+TEST_F(QuarantineRetryTest, TriesAgainEvery30SecondsAtTheLatest) {
+  MakeBlock();
+  ASSERT_TRUE(api_.Change(kBlocks, kName, [](json& object) { object["used"] = "not a number"; }));
+  const auto directory = node::NodeDirectory::Open(run_dir_, own_.node(), "https://model").value();
+  ASSERT_TRUE(directory.BecomeNodeOwner(own_.instance()).has_value());
+  std::atomic<int> reads = 0;
+  api_.SetFaults([&reads](const k8sclient::Request& /*request*/) {
+    ++reads;
+    return ApiFault::kNone;
+  });
+  Quarantine quarantine(own_, directory, clock_);
+  quarantine.Set({{kName, "text"}});
+  const auto reads_in = [&](std::chrono::seconds time) {
+    const int before = reads;
+    const auto end = clock_.Now() + time;
+    while (clock_.Now() < end) {
+      quarantine.TryAgain();
+      clock_.Advance(std::chrono::seconds(1));
+    }
+    return reads - before;
+  };
+  EXPECT_EQ(reads_in(std::chrono::seconds(3)), 2) << "at once, and after a second";
+  reads_in(std::chrono::minutes(10));
+  EXPECT_EQ(reads_in(std::chrono::minutes(1)), 2);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RetryPause: how long the agent waits before it sends again what the API server refuses. The content does not change,
-// so only a change of a rule, a policy or a webhook helps. Without a pause, thousands of agents would send each refused
-// change every second.
+// RetryPause: how long the agent waits before it sends again what the API server refuses, or reads again a block that
+// it could not parse. Only a person can remove such a cause. Without a pause, thousands of agents would send these
+// requests every second.
 #pragma once
 
 #include <algorithm>
