@@ -415,7 +415,8 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
     return written;
   }
   if (!journal_->Contains(attachment)) {
-    if (auto added = WriteDown(attachment, JournalSync::kNo); !added) {
+    // If a quarantined block may hold the attachment, the DEL stays in the journal, and has to survive a power cut.
+    if (auto added = WriteDown(attachment, may_be_quarantined ? JournalSync::kYes : JournalSync::kNo); !added) {
       if (then) then(added.error());
       return added;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Journal: DELs that are answered but not written yet, on disk until they are written.
 //
-// The agent answers a DEL before it writes it with the block's next patch (docs/adr/0006), so the journal has to
-// survive the agent. While the API server is away, this may take long, and the journal has to survive a crash
-// of the machine: each line is then synced to disk before the answer.
+// The agent answers a DEL before it writes the DEL with the block's next patch (docs/adr/0006), so the journal has to
+// survive the agent. If a DEL has to wait for longer, because the API server is away or a block is quarantined, the
+// journal also has to survive a crash of the machine: the agent then syncs the line to disk before it answers.
 #pragma once
 
 #include <cstdint>

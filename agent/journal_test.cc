@@ -12,13 +12,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace {
-bool g_syncs_fail = false;
-}  // namespace
+#include "agent/disk_test_setup.h"
 
-// Replaces the C library's function, to simulate a disk that fails.
+// Replaces the C library's function, to count syncs and to simulate a disk that fails.
 int fdatasync(int descriptor) {
-  if (!g_syncs_fail) return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+  ++berth::agent::TestDisk::syncs;
+  if (!berth::agent::TestDisk::syncs_fail) return static_cast<int>(syscall(SYS_fdatasync, descriptor));
   errno = EIO;
   return -1;
 }
@@ -124,9 +123,9 @@ TEST_F(JournalTest, WhatCouldNotBeSyncedIsPendingAndCanBeDone) {
   {
     const auto journal = Open();
     ASSERT_TRUE(journal->Add(Number(1), JournalSync::kNo).has_value());
-    g_syncs_fail = true;
+    TestDisk::syncs_fail = true;
     EXPECT_FALSE(journal->Add(Number(2), JournalSync::kYes).has_value());
-    g_syncs_fail = false;
+    TestDisk::syncs_fail = false;
     ASSERT_TRUE(journal->Remove(Number(2)).has_value());
   }
   EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1)));

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/agent_test_setup.h"
+#include "agent/disk_test_setup.h"
 #include "agent/own_blocks_test_setup.h"
 #include "node/node_directory.h"
 
@@ -284,6 +285,34 @@ TEST_F(QuarantineTest, ADelOfWhatItDoesNotNameIsNotKept) {
   Await(pending, "no DEL waits");
   ASSERT_TRUE(Del("a").ok);
   EXPECT_FALSE(pending()) << "this one waits for the block";
+}
+
+// The attachment has entries in two blocks, for example because another program copied one. The DEL is written to the
+// block that the agent can write, and waits for the other block.
+TEST_F(QuarantineTest, ADelThatWaitsForABlockIsSyncedToDiskEvenIfAnotherBlockWasWritten) {
+  PutPool("p2", "10.56.0.0/24", "Node");
+  StartAgent();
+  ASSERT_TRUE(Add("a").ok);
+  const std::string first = BlockName();
+  const json entry = api_.Objects(kBlocks).front()["allocations"].front();
+  ASSERT_TRUE(Add("b", "p2").ok);
+  agent_.reset();
+  for (const json& object : api_.Objects(kBlocks)) {
+    const std::string name = object["metadata"]["name"];
+    if (name == first) continue;
+    api_.Change(kBlocks, name, [&entry](json& block) {
+      block["allocations"][block["allocations"].contains("40") ? "41" : "40"] = entry;
+      block["used"] = block["allocations"].size();
+    });
+  }
+  MakeUnreadable(first);
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  ASSERT_EQ(Held().size(), 3U);
+  const int syncs = TestDisk::syncs;
+  ASSERT_TRUE(Del("a").ok);
+  EXPECT_GT(TestDisk::syncs, syncs);
+  Await([this] { return Held().size() == 2; }, "the DEL is written to the block that can be written");
 }
 
 TEST_F(QuarantineTest, ADelThatWaitsForABlockSurvivesARestart) {
