@@ -94,6 +94,15 @@ TEST_F(AgentTest, ABlockClaimedAheadHandsOutNothingThatWasWithheldBefore) {
   EXPECT_GE(std::stoi(address.substr(address.rfind('.') + 1)), 32) << address;
 }
 
+TEST_F(AgentTest, TheMetricsCountTheBlocksOfAPoolThatWereClaimedAhead) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok) << "during an ADD, which does not count";
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 64; });
+  const auto counts = [&](const char* text) { return agent_->MetricsText().find(text) != std::string::npos; };
+  Await([&] { return counts("\nberth_agent_claims_total{"); }, "a block is claimed ahead");
+  EXPECT_TRUE(counts("\nberth_agent_claims_total{pool=\"p1\"} 1\n")) << agent_->MetricsText();
+}
+
 TEST_F(AgentTest, ABlockThatIsGoneWhileItIsWrittenIsForgotten) {
   PutPool("p1", "10.55.0.0/26", "Node");
   StartAgent();

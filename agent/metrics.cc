@@ -82,10 +82,7 @@ struct Metrics::Families {
           .Register(registry)
           .Add({});
   prometheus::Family<prometheus::Counter>& claims =
-      BuildCounter()
-          .Name("berth_agent_claims_total")
-          .Help("Blocks claimed, in advance (ahead=true) or during an ADD (ahead=false)")
-          .Register(registry);
+      BuildCounter().Name("berth_agent_claims_total").Help("Blocks claimed in advance").Register(registry);
   prometheus::Gauge& waiting = BuildGauge()
                                    .Name("berth_agent_calls_waiting")
                                    .Help("Calls accepted and not answered yet")
@@ -133,9 +130,7 @@ void Metrics::StillInUse() { families_->still_in_use.Increment(); }
 void Metrics::NetnsUnseen() { families_->netns_unseen.Increment(); }
 void Metrics::Reasserted() { families_->reasserted.Increment(); }
 
-void Metrics::Claimed(const std::string& pool, bool ahead) {
-  families_->claims.Add({{"pool", pool}, {"ahead", ahead ? "true" : "false"}}).Increment();
-}
+void Metrics::ClaimedAhead(const std::string& pool) { families_->claims.Add({{"pool", pool}}).Increment(); }
 
 void Metrics::SetCallsWaiting(std::size_t count) { families_->waiting.Set(static_cast<double>(count)); }
 void Metrics::SetHandedOut(std::size_t pending) { families_->handed_out.Set(static_cast<double>(pending)); }

@@ -25,7 +25,7 @@ class Metrics {
   void Reasserted();
   void StillInUse();
   void NetnsUnseen();
-  void Claimed(const std::string& pool, bool ahead);
+  void ClaimedAhead(const std::string& pool);
 
   void SetCallsWaiting(std::size_t count);
   void SetJournal(std::size_t pending);

@@ -86,7 +86,7 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
   }
   const auto claimed = ipam::Engine(store, runtime).ClaimAhead(pool);
   if (claimed) {
-    metrics_.Claimed(pool.name, /*ahead=*/true);
+    metrics_.ClaimedAhead(pool.name);
     spdlog::info("block claimed in advance block={} pool={}", (*claimed)->name, pool.name);
   } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs report it
     if (claimed.error().code == ErrorCode::kUnknownOutcome) is_lost_ = true;
