@@ -326,7 +326,7 @@ Expected<Reply> Agent::Add(Call& call) {
   if (!answer) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
     if (call.store.leaves_unnoted()) {
-      if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {
+      if (auto added = WriteDown(attachment, node::FileSync::kYes); !added) {
         spdlog::error("cannot write the journal err=\"{}\"", added.error().message);
       }
     }
@@ -344,7 +344,7 @@ Expected<Reply> Agent::Add(Call& call) {
         "attachment={} err=\"{}\"",
         attachment,
         done.error().message);
-    if (auto added = WriteDown(attachment, JournalSync::kYes); !added) {
+    if (auto added = WriteDown(attachment, node::FileSync::kYes); !added) {
       spdlog::error("cannot write the journal err=\"{}\"", added.error().message);
     }
   };
@@ -372,7 +372,7 @@ Expected<void> Agent::Check(Call& call) {
 Expected<void> Agent::Del(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
   const auto journal = [&]() -> Expected<void> {
-    auto added = WriteDown(attachment, JournalSync::kYes);
+    auto added = WriteDown(attachment, node::FileSync::kYes);
     GoAway();
     return added;
   };
@@ -416,7 +416,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
   }
   if (!journal_->Contains(attachment)) {
     // If a quarantined block may hold the attachment, the DEL stays in the journal, and has to survive a power cut.
-    if (auto added = WriteDown(attachment, may_be_quarantined ? JournalSync::kYes : JournalSync::kNo); !added) {
+    if (auto added = WriteDown(attachment, may_be_quarantined ? node::FileSync::kYes : node::FileSync::kNo); !added) {
       if (then) then(added.error());
       return added;
     }
@@ -472,14 +472,14 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
 }
 
 Expected<void> Agent::ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined) {
-  if (may_be_quarantined) return WriteDown(attachment, JournalSync::kYes);
+  if (may_be_quarantined) return WriteDown(attachment, node::FileSync::kYes);
   if (auto ownership = directory_.HoldNodeOwnership(own_.instance()); !ownership)
     return std::unexpected(ownership.error());
   static_cast<void>(journal_->Remove(attachment));
   return {};
 }
 
-Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, JournalSync sync) {
+Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, node::FileSync sync) {
   if (!has_taken_over_) {
     const Lock lock(mutex_);
     return NotLoaded(ErrorCode::kUnavailable);

@@ -147,7 +147,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined);
   // Adds a DEL to the journal, to be written later. Errors: kIo; kUnavailable: the agent has not taken over the node
   // yet, or was replaced.
-  [[nodiscard]] Expected<void> WriteDown(const ipam::Attachment& attachment, JournalSync sync);
+  [[nodiscard]] Expected<void> WriteDown(const ipam::Attachment& attachment, node::FileSync sync);
   [[nodiscard]] Expected<void> WaitUntilReady(SteadyTime deadline);
   [[nodiscard]] std::unexpected<Error> NotLoaded(ErrorCode code) const BERTH_REQUIRES(mutex_);
 

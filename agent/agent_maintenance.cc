@@ -256,7 +256,7 @@ Expected<void> Agent::TakeQueuedDels() {
     if (auto marked = directory_.MarkDeleted(attachment, call->started_nanos); !marked) return marked;
     const std::int64_t started = call->started_nanos;
     if (gate_.WasNewerAddAnswered(attachment, started) || gate_.IsNewerAddRunning(attachment, started)) continue;
-    if (auto added = journal_->Add(attachment, JournalSync::kNo); !added) return added;
+    if (auto added = journal_->Add(attachment, node::FileSync::kNo); !added) return added;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
   spdlog::info("read the queued DELs, which came while no agent ran count={}", calls->size());

@@ -69,11 +69,11 @@ Expected<void> Journal::SyncFile() const {
   return {};
 }
 
-Expected<void> Journal::Add(const ipam::Attachment& attachment, JournalSync sync) {
+Expected<void> Journal::Add(const ipam::Attachment& attachment, node::FileSync sync) {
   const Lock lock(mutex_);
   if (auto added = Append('+', attachment); !added) return added;
   pending_.insert(attachment);
-  return sync == JournalSync::kYes ? SyncFile() : Expected<void>();
+  return sync == node::FileSync::kYes ? SyncFile() : Expected<void>();
 }
 
 Expected<void> Journal::Remove(const ipam::Attachment& attachment) {

@@ -6,7 +6,6 @@
 // journal also has to survive a crash of the machine: the agent then syncs the line to disk before it answers.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <set>
 #include <utility>
@@ -20,11 +19,6 @@
 
 namespace berth::agent {
 
-enum class JournalSync : std::uint8_t {
-  kNo,   // the line survives a crash of the process
-  kYes,  // the line also survives a crash of the machine
-};
-
 // Thread-safe.
 class Journal {
  public:
@@ -33,7 +27,7 @@ class Journal {
   [[nodiscard]] static Expected<std::unique_ptr<Journal>> Open(const node::Folder& folder);
 
   // Errors: kIo: the caller must not answer success, although the DEL may be pending.
-  [[nodiscard]] Expected<void> Add(const ipam::Attachment& attachment, JournalSync sync);
+  [[nodiscard]] Expected<void> Add(const ipam::Attachment& attachment, node::FileSync sync);
   // Syncs the file: all added DELs then survive a crash of the machine. Errors: kIo.
   [[nodiscard]] Expected<void> Sync();
   // Removes a DEL that is written. Does not sync, because a DEL that comes back after a crash of the machine is only

@@ -51,14 +51,14 @@ class JournalTest : public testing::Test {
 };
 
 TEST_F(JournalTest, ALaterProcessFindsWhatIsPending) {
-  ASSERT_TRUE(Open()->Add(Number(1), JournalSync::kNo).has_value());
+  ASSERT_TRUE(Open()->Add(Number(1), node::FileSync::kNo).has_value());
   EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1)));
 }
 
 TEST_F(JournalTest, ALaterProcessFindsNothingOfWhatIsDone) {
   {
     const auto journal = Open();
-    ASSERT_TRUE(journal->Add(Number(1), JournalSync::kYes).has_value());
+    ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kYes).has_value());
     ASSERT_TRUE(journal->Remove(Number(1)).has_value());
   }
   EXPECT_THAT(Open()->Pending(), IsEmpty());
@@ -72,7 +72,7 @@ TEST_F(JournalTest, ALineThatWasCutOffIsDropped) {
 TEST_F(JournalTest, AFileWithManyLinesThatAreDoneIsLong) {
   const auto journal = Open();
   for (int i = 0; i < 3000; ++i) {
-    ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
+    ASSERT_TRUE(journal->Add(Number(i), node::FileSync::kNo).has_value());
     ASSERT_TRUE(journal->Remove(Number(i)).has_value());
   }
   EXPECT_TRUE(journal->IsLong());
@@ -81,10 +81,10 @@ TEST_F(JournalTest, AFileWithManyLinesThatAreDoneIsLong) {
 TEST_F(JournalTest, AFileThatIsWrittenAnewKeepsWhatIsPendingAndWhatComesAfter) {
   {
     const auto journal = Open();
-    for (int i = 0; i < 3; ++i) ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(journal->Add(Number(i), node::FileSync::kNo).has_value());
     ASSERT_TRUE(journal->Remove(Number(1)).has_value());
     ASSERT_TRUE(journal->Compact().has_value());
-    ASSERT_TRUE(journal->Add(Number(3), JournalSync::kNo).has_value());
+    ASSERT_TRUE(journal->Add(Number(3), node::FileSync::kNo).has_value());
     ASSERT_TRUE(journal->Remove(Number(0)).has_value());
   }
   EXPECT_THAT(Open()->Pending(), ElementsAre(Number(2), Number(3)));
@@ -92,7 +92,7 @@ TEST_F(JournalTest, AFileThatIsWrittenAnewKeepsWhatIsPendingAndWhatComesAfter) {
 
 TEST_F(JournalTest, AFileThatIsWrittenAnewIsShort) {
   const auto journal = Open();
-  for (int i = 0; i < 100; ++i) ASSERT_TRUE(journal->Add(Number(i), JournalSync::kNo).has_value());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(journal->Add(Number(i), node::FileSync::kNo).has_value());
   for (int i = 1; i < 100; ++i) ASSERT_TRUE(journal->Remove(Number(i)).has_value());
   ASSERT_TRUE(journal->Compact().has_value());
   EXPECT_EQ(std::filesystem::file_size(path_ / "journal"), Number(0).size() + 2);
@@ -111,7 +111,7 @@ TEST_F(JournalTest, AFileOfMoreThanFourMebibytesIsRead) {
 // attachment.
 TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
   const auto journal = Open();
-  ASSERT_TRUE(journal->Add(Number(1), JournalSync::kNo).has_value());
+  ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kNo).has_value());
   std::filesystem::remove_all(path_);
   ASSERT_FALSE(journal->Compact().has_value());
   EXPECT_FALSE(journal->Remove(Number(1)).has_value());
@@ -122,9 +122,9 @@ TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
 TEST_F(JournalTest, WhatCouldNotBeSyncedIsPendingAndCanBeDone) {
   {
     const auto journal = Open();
-    ASSERT_TRUE(journal->Add(Number(1), JournalSync::kNo).has_value());
+    ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kNo).has_value());
     TestDisk::syncs_fail = true;
-    EXPECT_FALSE(journal->Add(Number(2), JournalSync::kYes).has_value());
+    EXPECT_FALSE(journal->Add(Number(2), node::FileSync::kYes).has_value());
     TestDisk::syncs_fail = false;
     ASSERT_TRUE(journal->Remove(Number(2)).has_value());
   }

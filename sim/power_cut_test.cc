@@ -58,7 +58,7 @@ TEST_F(PowerCutTest, KeepsAJournalThatWasSyncedInFoldersThatTheAgentMade) {
     const auto nodes = State().Sub("nodes", node::FileSync::kYes);
     return agent::Journal::Open(*nodes->Sub("n1", node::FileSync::kYes)).value();
   };
-  const auto writes = [&] { EXPECT_TRUE(open()->Add(kAttachment, agent::JournalSync::kYes).has_value()); };
+  const auto writes = [&] { EXPECT_TRUE(open()->Add(kAttachment, node::FileSync::kYes).has_value()); };
   EXPECT_EQ(Kept(writes, [&] { return open()->Contains(kAttachment); }), kCutSeeds);
 }
 
@@ -74,7 +74,7 @@ TEST_F(PowerCutTest, KeepsAFolderWhoseFirstAgentWasKilledBeforeItsSync) {
 
 TEST_F(PowerCutTest, MayLoseAJournalThatWasNotSynced) {
   const auto open = [this] { return agent::Journal::Open(State()).value(); };
-  const auto writes = [&] { EXPECT_TRUE(open()->Add(kAttachment, agent::JournalSync::kNo).has_value()); };
+  const auto writes = [&] { EXPECT_TRUE(open()->Add(kAttachment, node::FileSync::kNo).has_value()); };
   const auto kept = Kept(writes, [&] { return open()->Contains(kAttachment); });
   EXPECT_GT(kept, 0U);
   EXPECT_LT(kept, kCutSeeds);
