@@ -16,8 +16,6 @@
 
 namespace berth::node {
 
-namespace {}  // namespace
-
 std::int64_t StartMillis(std::chrono::system_clock::time_point now, BootNanos age) {
   using std::chrono::microseconds;  // the difference of two times in nanoseconds could overflow
   const auto since = std::chrono::floor<microseconds>(now.time_since_epoch());
@@ -54,33 +52,28 @@ Expected<ipam::AddRequest> IpamCall::MakeAddRequest() const {
   return request;
 }
 
-Expected<std::string> IpamCall::Print(const ipam::AddResult& added) const {
+Expected<std::string> IpamCall::Print(const ipam::AddResult& added, const std::optional<ipam::Dns>& dns) const {
   cni::Result result{.addresses = {}, .routes = added.routes, .dns = added.dns};
   for (const ipam::AssignedAddress& assigned : added.addresses) {
     result.addresses.push_back(
         {.address = assigned.address, .prefix_length = assigned.prefix_length, .gateway = assigned.gateway});
   }
   if (config_.ipam.routes) result.routes = *config_.ipam.routes;
-  if (config_.ipam.dns) {
-    result.dns = *config_.ipam.dns;
-  } else if (!config_.ipam.resolv_conf.empty()) {
-    const auto text = k8sclient::ReadWholeFile(config_.ipam.resolv_conf);
-    if (!text) return std::unexpected(text.error().Within("ipam.resolvConf"));
-    result.dns = cni::ParseResolvConf(*text);
-  }
+  if (dns) result.dns = *dns;
   return cni::ResultJson(result, config_.version);
 }
 
 Expected<AddAnswer> IpamCall::Add(const ipam::AddRequest& request) {
-  if (!config_.ipam.resolv_conf.empty() && !config_.ipam.dns) {
+  std::optional<ipam::Dns> dns = config_.ipam.dns;
+  if (!dns && !config_.ipam.resolv_conf.empty()) {
     // Read the file before the ADD takes an address.
-    if (const auto text = k8sclient::ReadWholeFile(config_.ipam.resolv_conf); !text) {
-      return std::unexpected(text.error().Within("ipam.resolvConf"));
-    }
+    const auto text = k8sclient::ReadWholeFile(config_.ipam.resolv_conf);
+    if (!text) return std::unexpected(text.error().Within("ipam.resolvConf"));
+    dns = cni::ParseResolvConf(*text);
   }
   const auto added = engine_.Add(request);
   if (!added) return std::unexpected(added.error());
-  auto text = Print(*added);
+  auto text = Print(*added, dns);
   if (text) return AddAnswer{.text = *std::move(text), .is_new = added->is_new};
   Error error = text.error();
   if (added->is_new) {

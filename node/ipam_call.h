@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ class IpamCall {
                                               const std::function<std::vector<ipam::Attachment>()>& also);
 
  private:
-  [[nodiscard]] Expected<std::string> Print(const ipam::AddResult& added) const;
+  [[nodiscard]] Expected<std::string> Print(const ipam::AddResult& added, const std::optional<ipam::Dns>& dns) const;
 
   const cni::Environment& environment_;
   const cni::NetworkConfig& config_;
