@@ -285,7 +285,7 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
     quarantine_.TryAgain();
     ReplayJournal();
     own_.ProveStandby(clock_.Now() + kStepMax);
-    own_.WriteHandedOut(clock_.Now() + kDeferredMax);
+    own_.WriteHandedOut();
     CompactJournal();
     ReportClock();
     ClaimAhead();

@@ -31,7 +31,7 @@ Expected<void> Agent::RetireOnce(SteadyTime end) {
   auto loaded = has_taken_over_ ? Expected<void>() : TakeOver();
   if (loaded) loaded = LoadOnce();
   if (!loaded) return loaded;
-  own_.WriteHandedOut(end);
+  own_.WriteHandedOut();
   own_.AwaitDeferred(end);
   // From here on no other agent can take over the node, and no DEL can be queued.
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());

@@ -42,7 +42,7 @@ void RenewStandby(OwnBlocks& own, const ClusterView& view, k8sclient::Clock& clo
         pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
     const ipam::PoolView pool = found == pools.end() ? nullptr : *found;
     const ipam::StandbyPlan plan{.pool = pool, .now_ms = now_ms, .block_uid = block->uid};
-    own.RenewStandby(block, plan, clock.Now() + kStepMax);
+    own.RenewStandby(block, plan);
   }
 }
 

@@ -229,7 +229,7 @@ void OwnBlocks::WakeNext(const BlockState& state) {
   }
 }
 
-void OwnBlocks::EditDeferred(const BlockView& seen, const ipam::Change& change, SteadyTime deadline,
+void OwnBlocks::EditDeferred(const BlockView& seen, const ipam::Change& change, SteadyTime /*deadline*/,
                              const EditDone& done) {
   Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
@@ -241,7 +241,7 @@ void OwnBlocks::EditDeferred(const BlockView& seen, const ipam::Change& change, 
   }
   const Now now = TimeNow();
   const auto linger = Core::LingerOf(*state);
-  const ChangeId id = core_.SubmitDeferred(*state, change, linger, deadline, now);
+  const ChangeId id = core_.SubmitDeferred(*state, change, linger, now);
   waiters_[id] = std::make_shared<Waiter>(done);
   // Usually RunFlusher wakes earlier by itself.
   if (now.steady + linger < flusher_wakes_) flusher_wakeup_.notify_one();
@@ -285,12 +285,12 @@ void OwnBlocks::AwaitDeferred(SteadyTime deadline) {
   });
 }
 
-BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, SteadyTime deadline,
+BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, SteadyTime /*deadline*/,
                              std::function<void()> settled) {
   const Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
   if (state == nullptr) return nullptr;
-  const auto given = core_.HandOut(*state, change, deadline, TimeNow());
+  const auto given = core_.HandOut(*state, change, TimeNow());
   if (!given) return nullptr;
   waiters_[given->id] = std::make_shared<Waiter>([settled = std::move(settled)](const auto&) { settled(); });
   if (given->due && *given->due < flusher_wakes_) flusher_wakeup_.notify_one();
@@ -314,17 +314,17 @@ std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   return attachments;
 }
 
-void OwnBlocks::WriteHandedOut(SteadyTime deadline) {
+void OwnBlocks::WriteHandedOut() {
   const Lock lock(mutex_);
-  if (!core_.WriteWhatIsLeft(deadline, TimeNow()).empty()) flusher_wakeup_.notify_one();
+  if (!core_.WriteWhatIsLeft(TimeNow()).empty()) flusher_wakeup_.notify_one();
 }
 
-void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& plan, SteadyTime deadline) {
+void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& plan) {
   ipam::Block renewed = *seen;
   ipam::ApplyStandbyPlan(plan, renewed, seen->standby.size());
   ipam::TrimStandby(renewed);
   if (!ipam::HasHeldEntry(renewed)) renewed.standby.clear();
-  if (renewed.standby != seen->standby) EditDeferred(seen, {.standby = plan}, deadline, [](const auto&) {});
+  if (renewed.standby != seen->standby) EditDeferred(seen, {.standby = plan}, {}, [](const auto&) {});
 }
 
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {

@@ -110,9 +110,9 @@ class OwnBlocks {
   // Returns the attachments of all such addresses.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
-  void WriteHandedOut(SteadyTime deadline);
+  void WriteHandedOut();
   // Takes addresses off standby that the pool of the block does not assign any more.
-  void RenewStandby(const ipam::BlockView& seen, const ipam::StandbyPlan& plan, SteadyTime deadline);
+  void RenewStandby(const ipam::BlockView& seen, const ipam::StandbyPlan& plan);
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.
   void ProveStandby(SteadyTime deadline);
   // Sends deferred changes when they are due, until Stop. Runs in a thread of its own.

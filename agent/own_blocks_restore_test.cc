@@ -167,7 +167,7 @@ TEST_P(BackupOfAnEarlierRunTest, AnEntryThatWasOnStandbyInTheBackupIsRestored) {
   const auto backup = api_.TakeBackup();
   const json old = api_.Objects(kBlocks)[0];
   ASSERT_NE(HandOut(2, &earlier), nullptr);
-  earlier.WriteHandedOut(Soon());
+  earlier.WriteHandedOut();
   ASSERT_TRUE(Add(3, &earlier).has_value());
   OwnBlocks own(api_, clock_, {.self = {.node = "n1", .instance = "m-now"}, .standby = kStandby}, seen_);
   ASSERT_TRUE(Fence(own).has_value());
@@ -217,7 +217,7 @@ TEST_F(RestoreTest, AnEntryThatCouldNotBeRestoredAtOnceIsRestoredWithoutAnotherC
   ASSERT_FALSE(IsStored(1));
   api_.SetFaults(nullptr);
   const std::jthread flusher([this] { own_.RunFlusher(); });
-  own_.WriteHandedOut(Soon());
+  own_.WriteHandedOut();
   own_.AwaitDeferred(Soon());
   EXPECT_TRUE(IsStored(1));
   own_.Stop();

@@ -375,7 +375,7 @@ TEST_F(ForeignAgentTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
   }
   ASSERT_FALSE(Add(2, &other_).has_value());
   const int failed_requests = other_seen_.failed_requests;
-  other_.WriteHandedOut(Soon());
+  other_.WriteHandedOut();
   ASSERT_FALSE(Add(3, &other_).has_value()) << "and takes along what waits";
   EXPECT_EQ(other_seen_.failed_requests, failed_requests);
 }
@@ -422,7 +422,7 @@ TEST_F(ForeignAgentTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
   ASSERT_TRUE(Fence(other_).has_value());
   ASSERT_EQ(HandOut(2, &other_), nullptr);
   clock_.Advance(std::chrono::minutes(1));
-  other_.WriteHandedOut(Soon());
+  other_.WriteHandedOut();
   ASSERT_TRUE(Add(3, &other_).has_value());
   EXPECT_NE(HandOut(2, &other_), nullptr);
 }
@@ -436,7 +436,7 @@ TEST_F(ForeignAgentTest, TheOneThatWasWrittenOverTriesAgainAfterAMinute) {
   }
   ASSERT_EQ(AgentOf(own_), "it") << "had the last word";
   clock_.Advance(std::chrono::minutes(1));
-  other_.WriteHandedOut(Soon());
+  other_.WriteHandedOut();
   EXPECT_TRUE(Add(2, &other_).has_value());
   EXPECT_EQ(HandOut(3, &other_), nullptr) << "the other one may be handing out";
   own_.Observe(Stored(), Soon());

@@ -139,7 +139,7 @@ class OwnBlocksTest : public ::testing::Test {
   }
   // Like the maintenance loop of the agent.
   void WriteWhatIsLeft() {
-    own_.WriteHandedOut(Soon());
+    own_.WriteHandedOut();
     static_cast<void>(own_.Edit(Named(), {}, Soon()));
   }
 

@@ -40,7 +40,7 @@ using ChangeId = std::uint64_t;
 struct PendingChange {
   ChangeId id = 0;
   ipam::Change change;
-  SteadyTime deadline;
+  SteadyTime deadline{};   // of the caller
   bool has_caller = true;  // a caller waits for the outcome; false: a deferred change, to be sent by `due`
   SteadyTime due{};
 };

@@ -56,9 +56,8 @@ ChangeId Core::Submit(BlockState& state, const ipam::Change& change, SteadyTime 
 }
 
 ChangeId Core::SubmitDeferred(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
-                              SteadyTime deadline, const Now& now) {
-  state.queue.push_back(
-      {.id = ++last_id_, .change = change, .deadline = deadline, .has_caller = false, .due = now.steady + linger});
+                              const Now& now) {
+  state.queue.push_back({.id = ++last_id_, .change = change, .has_caller = false, .due = now.steady + linger});
   ++deferred_count_;
   return last_id_;
 }
@@ -90,8 +89,7 @@ ipam::OffsetSet Core::MayGive(const BlockState& state, const Now& now) const {
   return offsets;
 }
 
-std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& change, SteadyTime deadline,
-                                         const Now& now) {
+std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& change, const Now& now) {
   if (stopped_) return std::nullopt;
   const ipam::OffsetSet among = MayGive(state, now);
   const auto is_its = [&change](const auto& one) { return one.second.attachment == change.attachment; };
@@ -111,7 +109,7 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
   };
   Given given{.id = id, .block = std::make_shared<const ipam::Block>(std::move(block))};
   if (std::ranges::none_of(state.queue, is_in_time)) {
-    SubmitDeferred(state, {.standby = change.standby}, linger, deadline, now);
+    SubmitDeferred(state, {.standby = change.standby}, linger, now);
     given.due = now.steady + linger;
   }
   Check(state);
@@ -160,7 +158,7 @@ bool Core::HasToWrite(const BlockState& state) const {
   return !stopped_ && (!state.to_restore.empty() || state.must_fence);
 }
 
-std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now) {
+std::vector<ChangeId> Core::WriteWhatIsLeft(const Now& now) {
   std::vector<ChangeId> ids;
   for (const auto& [name, state] : blocks_) {
     if (!state->is_sending) PartFromForeignAgent(*state, options_.self, now);
@@ -168,7 +166,7 @@ std::vector<ChangeId> Core::WriteWhatIsLeft(SteadyTime deadline, const Now& now)
     if (state->retry_pause.IsOn(now.steady)) continue;
     if (stopped_ || !has_some || state->is_sending || !state->queue.empty() || state->is_contested()) continue;
     for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_set_aside();
-    ids.push_back(SubmitDeferred(*state, {}, kSendNow, deadline, now));
+    ids.push_back(SubmitDeferred(*state, {}, kSendNow, now));
   }
   return ids;
 }

@@ -149,7 +149,7 @@ class Core {
   [[nodiscard]] ChangeId Submit(BlockState& state, const ipam::Change& change, SteadyTime deadline);
   // Submits a deferred change: no caller waits, and the change is due after `linger`.
   ChangeId SubmitDeferred(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
-                          SteadyTime deadline, const Now& now);
+                          const Now& now);
   // Returns false if the change is being sent or already has an outcome.
   static bool Withdraw(BlockState& state, ChangeId id);
   // How long a deferred change of the block waits: as long as a patch takes, from kLinger to kLingerMax.
@@ -167,8 +167,7 @@ class Core {
   // Gives the change's attachment an address on standby, and makes sure that a deferred change writes the entry.
   // Returns nullopt if no address may be given. Requires: the attachment is not in doubt (IsInDoubt), because an
   // earlier patch might give it another address.
-  [[nodiscard]] std::optional<Given> HandOut(BlockState& state, const ipam::Change& change, SteadyTime deadline,
-                                             const Now& now);
+  [[nodiscard]] std::optional<Given> HandOut(BlockState& state, const ipam::Change& change, const Now& now);
   // Takes over an address that an earlier agent handed out, as if this agent had handed it out. Returns the id of the
   // address; if the attachment's address is already taken over, returns its known id. Returns 0 if the entry is
   // written, or if the block with `block_uid` is gone and the address is lost.
@@ -177,7 +176,7 @@ class Core {
   // For each idle block that has handed-out addresses or entries to write, or needs a fence, submits a deferred change
   // that is due at once, unless the API server refused these a short time ago (retry_pause).
   // Returns the ids of these changes. Also parts from foreign agents that were silent for 60 s.
-  [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(SteadyTime deadline, const Now& now);
+  [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.
   [[nodiscard]] News EndDeferred();
   // Whether a deferred change is queued or being sent.

@@ -141,15 +141,14 @@ std::optional<std::string> ExploredWorld::Do(const ExploredMove& move) {
 }
 
 void ExploredWorld::DoAsPod(BlockState& state, const ExploredMove& move) {
-  const SteadyTime deadline = now_.steady + kExploredLimit;
   ipam::Change change = Taking(ExploredPool(), PodName(move.which));
   Pod& pod = pods_.at(move.which);
   if (move.move == Move::kSubmit) {
     change.may_take_standby = false;
     pod.is = Pod::Is::kAsking;
-    ids_.push_back({core_.Submit(state, change, deadline), move.which, Asked::For::kTake});
+    ids_.push_back({core_.Submit(state, change, now_.steady + kExploredLimit), move.which, Asked::For::kTake});
   } else if (move.move == Move::kHandOut) {
-    const auto given = core_.HandOut(state, change, deadline, now_);
+    const auto given = core_.HandOut(state, change, now_);
     if (!given) return;
     pod = {.is = Pod::Is::kHolding, .offset = *ipam::Find(*given->block, change.attachment), .is_noted = true};
     ids_.push_back({given->id, move.which, Asked::For::kNote});
@@ -159,7 +158,7 @@ void ExploredWorld::DoAsPod(BlockState& state, const ExploredMove& move) {
     Begin(state);
   } else {
     state.retry_pause = {};  // the pause has passed
-    const auto ids = core_.WriteWhatIsLeft(deadline, now_);
+    const auto ids = core_.WriteWhatIsLeft(now_);
     if (!ids.empty()) Begin(state);
     is_quiet_ = ids.empty() || !state.is_sending;
   }
@@ -167,12 +166,11 @@ void ExploredWorld::DoAsPod(BlockState& state, const ExploredMove& move) {
 
 void ExploredWorld::Delete(BlockState& state, std::size_t pod) {
   ipam::Change change = Releasing(PodName(pod));
-  const SteadyTime deadline = now_.steady + kExploredLimit;
   pods_.at(pod).is = Pod::Is::kEnding;
   // If a write of the pod is in doubt, its DEL asks for a fence.
   change.fence = IsInDoubt(state, change.attachment);
-  const ChangeId id = change.fence ? core_.Submit(state, change, deadline)
-                                   : core_.SubmitDeferred(state, change, Core::LingerOf(state), deadline, now_);
+  const ChangeId id = change.fence ? core_.Submit(state, change, now_.steady + kExploredLimit)
+                                   : core_.SubmitDeferred(state, change, Core::LingerOf(state), now_);
   ids_.push_back({id, pod, Asked::For::kRelease});
 }
 

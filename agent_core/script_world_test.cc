@@ -194,10 +194,9 @@ void ScriptWorld::Submit(const ScriptWords& words) {
   } else if (asked.what != "nothing") {
     return Complain("a1 can \"take\", \"release\" or \"mark\"");
   }
-  const SteadyTime deadline = DeadlineIn(words, now_.steady);
   const ChangeId id = HasWord(words, "deferred")
-                          ? core_.SubmitDeferred(*State(), change, Core::LingerOf(*State()), deadline, now_)
-                          : core_.Submit(*State(), change, deadline);
+                          ? core_.SubmitDeferred(*State(), change, Core::LingerOf(*State()), now_)
+                          : core_.Submit(*State(), change, DeadlineIn(words, now_.steady));
   asked_for_[id] = asked;
 }
 
@@ -209,7 +208,7 @@ void ScriptWorld::Withdraw(const ScriptWords& words) {
 }
 
 void ScriptWorld::HandOut(const ScriptWords& words) {
-  const auto given = core_.HandOut(*State(), Taking(pool_, words.at(1)), DeadlineIn(words, now_.steady), now_);
+  const auto given = core_.HandOut(*State(), Taking(pool_, words.at(1)), now_);
   if (!given) return Say("nothing is handed out");
   asked_for_[given->id] = {.name = words[1], .what = "hand-out"};
   const auto offset = ipam::Find(*given->block, AttachmentNamed(words[1]));
@@ -229,8 +228,8 @@ void ScriptWorld::Resume(const ScriptWords& words) {
   Say(id == 0 ? "nothing is left to be written" : words[1] + " goes with the next write");
 }
 
-void ScriptWorld::WriteWhatIsLeft(const ScriptWords& words) {
-  for (const ChangeId id : core_.WriteWhatIsLeft(DeadlineIn(words, now_.steady), now_)) {
+void ScriptWorld::WriteWhatIsLeft(const ScriptWords& /*words*/) {
+  for (const ChangeId id : core_.WriteWhatIsLeft(now_)) {
     asked_for_[id] = {.name = "what is left", .what = "nothing"};
   }
 }
@@ -239,11 +238,12 @@ void ScriptWorld::Begin(const ScriptWords& words) {
   BlockState& state = *State();
   if (state.is_sending) return Complain("a batch is being sent");
   if (state.queue.empty()) return Say("nothing waits");
-  // The deadline is that of the caller with the most time, as in OwnBlocks.
+  // As in OwnBlocks: the deadline of the caller with the most time; without a caller, the time limit of a request.
   SteadyTime deadline = now_.steady;
   for (const PendingChange& one : state.queue) deadline = std::max(deadline, one.deadline);
   state.is_sending = true;
-  core_.Begin(state, HasWord(words, "within") ? DeadlineIn(words, now_.steady) : deadline);
+  const bool has_own = HasWord(words, "within") || CountCallers(state.queue) == 0;
+  core_.Begin(state, has_own ? DeadlineIn(words, now_.steady) : deadline);
   Proceed();
 }
 

@@ -143,7 +143,7 @@ TEST(Proof, OfWhatIsDroppedIsToldOnce) {
 TEST(HandOut, IsWrittenAtOnceWhereStandbyRunsLow) {
   TrustedCore one;
   const auto hand_out = [&one](const char* name) {
-    return one.core.HandOut(*one.state, Taking(TestPoolView(), name), SteadyTime::max(), kTrustNow).has_value();
+    return one.core.HandOut(*one.state, Taking(TestPoolView(), name), kTrustNow).has_value();
   };
   EXPECT_EQ(Core::DueOf(*one.state), SteadyTime::max());
   ASSERT_TRUE(hand_out("a1"));
