@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent serves the CNI calls of one node from its blocks in memory.
 //
-// A restart loses nothing (docs/failures.md): each answered ADD is in a block or a note, each answered DEL is in a
-// block or the journal, and a new agent first writes each of its blocks, after which no write of the earlier agent can
-// land.
+// A restart of the agent loses nothing (docs/failures.md). Each answered ADD is in a block or in a note. Each answered
+// DEL is in a block or in the journal. Before a new agent serves calls, it writes each block of its node; after that,
+// no write of the earlier agent can land.
 #pragma once
 
 #include <atomic>
@@ -91,8 +91,9 @@ class Agent final : private BlockObserver {
   // Instead of Start: writes everything that is not written, fences the blocks, and sets the node's mode to direct.
   // Errors: what is left to do; the node stays in agent mode.
   [[nodiscard]] Expected<void> Retire(std::chrono::milliseconds limit);
-  // Instead of Start, for thousands of agents in one process: makes the requests of a start except the watches, in this
-  // thread. Returns when no pool lacks a block in advance, or stop is requested.
+  // Replaces Start in benchmarks with thousands of agents in one process. Sends the requests that Start sends, except
+  // the watches, in the caller's thread. Returns when the agent has claimed all blocks that it claims in advance, or
+  // when a stop is requested.
   void LoadAndClaim(const std::stop_token& stop);
   // From now on new calls fail; calls under way go on.
   void BeginStop();
@@ -130,9 +131,9 @@ class Agent final : private BlockObserver {
   // Errors: those of the GET; kUnavailable: another pod has this name now.
   [[nodiscard]] Expected<void> ReadPodAnnotations(const cni::Environment& environment,
                                                   cni::NetworkConfig& config) const;
-  // Frees the attachment's addresses. If they are in own blocks, the DEL is in the journal when Release returns, and
-  // deferred changes write it; `turn` is kept until then. `then` (may be empty) is called once, when everything is
-  // written or has failed. Errors: addresses outside own blocks may still be held.
+  // Frees the attachment's addresses. If the addresses are in own blocks, Release only adds the DEL to the journal:
+  // deferred changes free the addresses later, and keep `turn` until then. `then` (may be empty) is called once, when
+  // all addresses are freed or a write has failed. Errors: addresses outside own blocks may still be held.
   [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                                        std::shared_ptr<void> turn, DeferredEdits::Then then);
   // The API server is away: syncs the journal. From now on DELs go to the journal without a write.
@@ -140,10 +141,11 @@ class Agent final : private BlockObserver {
   // Whether the attachment has no address and no write in doubt, as far as this agent knows. Requires: the caller has
   // the attachment's turn; the agent is ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
-  // Ends a DEL for which no address is left, as far as this agent knows. The agent checks last whether a successor has
-  // taken over, which may have given the attachment an address, or may write the entry of its note again.
-  // `may_be_quarantined`: a block that was quarantined before the search may hold the attachment's address, so the DEL
-  // stays in the journal until the block can be read. Errors: kUnavailable: a successor has taken over; kIo.
+  // Ends a DEL whose attachment has no address, as far as this agent knows. If a successor has taken over the node, the
+  // agent cannot know: the successor may have given the attachment an address, or may write the entry of the
+  // attachment's note again. So ConcludeFreed checks that last. `may_be_quarantined`: a quarantined block may hold an
+  // address of the attachment, so the DEL stays in the journal until the agent can read the block. Errors:
+  // kUnavailable: a successor has taken over; kIo.
   [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined);
   // Adds a DEL to the journal, to be written later. Errors: kIo; kUnavailable: the agent has not taken over the node
   // yet, or was replaced.
@@ -177,8 +179,8 @@ class Agent final : private BlockObserver {
   // Fences the node's blocks, and takes over the addresses that an earlier agent handed out.
   [[nodiscard]] Expected<void> FenceOwnBlocks();
   void RunMaintenance(const std::stop_token& stop);
-  // Writes the pending DELs, except those of attachments for which a call is under way.
-  // Gives the engine the DELs of the journal, but not those that the API server has just refused.
+  // Writes the DELs of the journal. Leaves out DELs that the API server refused a short time ago, and attachments for
+  // which a call is under way.
   void ReplayJournal();
   void CompactJournal();
   void ClaimAhead();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ClusterView: pools, labels of namespaces and labels of this node, as watches last showed them.
 //
-// ClusterView gives hints: an ADD either checks its decision with compare-and-swap, or reads again before it fails. But
-// a late watch may show a pool that is gone, whose addresses another pool may give now. So ADDs use a pool only if the
-// last ReadLatest found it. Any node may have created a Shared block with outdated knowledge of the pool, so ADDs use a
-// Shared block only if its pool was read after the block was first seen.
+// ClusterView may be outdated. Most of its data are only hints: an ADD checks its decision with compare-and-swap, or
+// reads again before it fails. Two things would give one address to two pods, so ADDs have rules for them:
+//   - A late watch may show a pool that is gone, and another pool may give the pool's addresses now. So ADDs use a pool
+//     only if the last ReadLatest found the pool.
+//   - Another node may have created a Shared block with an outdated version of the pool. So ADDs use a Shared block
+//   only
+//     if its pool was read after this agent first saw the block.
 #pragma once
 
 #include <chrono>

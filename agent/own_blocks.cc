@@ -177,8 +177,8 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
   Lock lock(mutex_);
   const std::string block = state->view->name;
   const SignalsPointer signals = SignalsOf(block);
-  // Callers that were just answered often call again soon. PendingChange for them for a quarter of a patch's time (at
-  // most 50 ms) saves a patch. A single caller does not wait.
+  // Callers that were just answered often call again soon. The sender waits for them for a quarter of a patch's time
+  // (at most 50 ms), which saves a patch. A single caller does not wait.
   const auto patience =
       std::min<std::chrono::steady_clock::duration>(state->patch_latency / kGatherPart, agent_core::kGatherMax);
   const auto end = std::min(deadline, std::chrono::steady_clock::now() + patience);

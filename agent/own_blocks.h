@@ -73,11 +73,11 @@ class OwnBlocks {
     std::vector<node::HandedOut> all = {};
     std::function<void(const node::HandedOut&)> settled = nullptr;
   };
-  // Takes over a block that was read from the API server: raises `agent`, so that no earlier write of an agent or a
-  // call can land. As soon as the block is known here, the addresses of its notes count as handed out by this agent.
-  // Takes all other addresses off standby, except those that an agent of another machine has on standby. kUnknown: only
-  // if the block is not known here. Errors: those of the write; kNotFound: the block is gone, or belongs to another
-  // node; kConflict: with kUnknown, another thread has added the block.
+  // Takes over a block that was read from the API server: raises the field `agent`, so that no earlier write of an
+  // agent or a call can land. From then on, the addresses of the block's notes count as handed out by this agent. Takes
+  // all other addresses off standby, except those that an agent of another machine has on standby. Errors: those of the
+  // write; kNotFound: the block is gone, or belongs to another node; kConflict, only with kUnknown: this object knows
+  // the block already, because another thread has added it.
   enum class FenceWhat : std::uint8_t { kAny, kUnknown };
   [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const Notes& notes,
                                      FenceWhat what = FenceWhat::kAny);
@@ -88,9 +88,10 @@ class OwnBlocks {
   // Adds a block that this agent has just created.
   void Insert(const ipam::BlockView& created) { Insert(created, created, {}); }
 
-  // Like BlockStore::Edit, for a known block. If the change is not sent by the deadline, Edit withdraws it (kTimeout);
-  // if the change was sent, the error is kUnknownOutcome. With change.may_take_standby, Edit also withdraws the change
-  // and returns nullptr if an address may be handed out before the change is sent.
+  // Like BlockStore::Edit, for a known block. If the deadline passes before the change is sent, Edit withdraws the
+  // change and returns kTimeout; if the deadline passes later, Edit returns kUnknownOutcome. With
+  // change.may_take_standby: if HandOut could give an address before the change is sent, Edit withdraws the change and
+  // returns nullptr.
   [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::Change& change,
                                                SteadyTime deadline);
 
@@ -176,7 +177,7 @@ class OwnBlocks {
   };
   // Returns nullptr if nobody waits for the result.
   [[nodiscard]] std::shared_ptr<Waiter> TakeWaiter(agent_core::ChangeId id) BERTH_REQUIRES(mutex_);
-  // Call Prepare under the lock that the news came under, and Deliver afterwards.
+  // Call Prepare before you release the lock under which the core made the news, and Deliver after the release.
   [[nodiscard]] Delivery Prepare(agent_core::News&& news) BERTH_REQUIRES(mutex_);
   // Calls the observer and the waiters.
   void Deliver(const Delivery& delivery) BERTH_EXCLUDES(mutex_);

@@ -2,8 +2,8 @@
 // SharedHoldings: the attachments of this node that have entries in Shared blocks. With it, a DEL of an unknown
 // attachment need not list the Shared blocks each time.
 //
-// A list is valid until this agent writes a Shared block. Other programs only remove entries of this node. Exception:
-// the controller writes lost entries again, with attachments that no DEL matches.
+// A list is valid until this agent writes a Shared block, because other programs do not add entries of this node.
+// Exception: the controller writes lost entries again, but gives them attachments that no DEL names.
 #pragma once
 
 #include <atomic>

@@ -173,9 +173,9 @@ class Core {
   // written, or if the block with `block_uid` is gone and the address is lost.
   [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
                                 const std::string& block, News& news);
-  // For each idle block that has handed-out addresses or entries to write, or needs a fence, submits a deferred change
-  // that is due at once, unless the API server refused these a short time ago (retry_pause).
-  // Returns the ids of these changes. Also parts from foreign agents that were silent for 60 s.
+  // Submits a deferred change, due at once, for each idle block that has handed-out addresses or entries to write or
+  // needs a fence. Leaves out blocks for which the API server refused these a short time ago (retry_pause). Returns the
+  // ids of the changes. Also frees the addresses that were set aside for foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.
   [[nodiscard]] News EndDeferred();
