@@ -2,11 +2,20 @@
 # A test of the source text: rules of style that neither compiler nor clang-tidy knows. It runs in ctest as "tidy".
 #
 # Each rule gets one file (path from the root of the tree, text) and yields (line, error and remedy). EXAMPLES contains texts that
-# each rule must find or must accept.
+# each rule must find or must accept. MARKS tests tools/check-tidy: which changes of a clean source it checks again.
+import importlib.machinery
+import importlib.util
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("check_tidy", str(Path(__file__).parent / "check-tidy"))
+check_tidy = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_tidy", loader))
+sys.modules["check_tidy"] = check_tidy
+loader.exec_module(check_tidy)
 
 ROOT = Path(__file__).resolve().parent.parent
 LINES_MAX = 500
@@ -180,6 +189,48 @@ TREE_EXAMPLES = (
     (sources_of_a_folder_share_their_names, {"a/b_test.cc": "struct Case {", "a/c.cc": "struct Case {"}, 0),
 )
 
+LONG = "void F() {\n" + "  G();\n" * 68 + "}\n"
+# text of a source, changed text, whether tools/check-tidy checks the changed text again
+MARKS = (
+    ("int a;\n", "int b;\n", True),
+    ("// One.\nint a;  // Two.\n", "// Three.\n// Four.\nint a;  // Five.\n", False),
+    ("int a;\n", "int a;  // One.\n  // Two.\n", False),
+    ("  // It's \"odd.\nint a;\n", "int a;\n", False),
+    ("// One. \\\nint b;\nint a;\n", "int a;\n", False),
+    ("F(0);  // NOLINT\n", "F(0);  // One.\n", True),
+    ("// NOLINTNEXTLINE(x)\nF(0);\n", "// NOLINTNEXTLINE(y)\nF(0);\n", True),
+    ("// NOLINTNEXTLINE(x)\nF(0);\n", "// NOLINTNEXTLINE(x)\n// One.\nF(0);\n", True),
+    ("F(/*base=*/1);\n", "F(/*size=*/1);\n", True),
+    ("/* // */ int a;\n", "/* // */ int b;\n", True),
+    ("// One.\n", "// \u202e.\n", True),
+    ('F("//a");\n', 'F("//b");\n', True),
+    (r'F("\"//a");', r'F("\"//b");', True),
+    ("F('\"');  // One.\nG('\"');\n", "F('\"');\nG('\"');\n", False),
+    ("F('\\'', \"//a\");\n", "F('\\'', \"//b\");\n", True),
+    ("F(1'000);  // It's one.\n", "F(1'000);\n", False),
+    ("F(1'000, '\"', \"//a\");\n", "F(1'000, '\"', \"//b\");\n", True),
+    ("F(u8'\"', \"//a\");\n", "F(u8'\"', \"//b\");\n", True),
+    ('F(R"(\n"//a\n)");\n', 'F(R"(\n"//b\n)");\n', True),
+    ('F(R"x()"\n//a\n)x");\n', 'F(R"x()"\n//b\n)x");\n', True),
+    ('F(R"(")");  // One.\n', 'F(R"(")");  // Two.\n', False),
+    (LONG, LONG.replace("G", "  // One.\n  G", 1), False),
+    (LONG, LONG.replace("G", "  // One.\n  // Two.\n  G", 1), True),
+)
+
+
+def are_checked_again(texts: tuple[str, str], name: str) -> bool:
+    """Whether tools/check-tidy checks b.cc again when the file `name`, b.cc or its header, changes from one text to the other."""
+    digests = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for text in texts:
+            (Path(folder) / "b.cc").write_text('#include "b.h"\n')
+            (Path(folder) / "b.h").touch()
+            (Path(folder) / name).write_text(text)
+            for cache in (check_tidy.content, check_tidy.includes, check_tidy.checked_text):
+                cache.cache_clear()
+            digests.add(check_tidy.digest(check_tidy.Unit([f"{folder}/b.cc"], []), b""))
+    return len(digests) == 2
+
 
 def read_tree() -> dict[str, str]:
     texts = {}
@@ -203,6 +254,10 @@ def main() -> int:
     for rule, texts, want in TREE_EXAMPLES:
         found = list(rule(texts))
         results.append([] if len(found) == want else [f"{rule.__name__}({texts}): {want} wanted, got {found}"])
+    for name in ("b.cc", "b.h"):
+        for before, after, want in MARKS:
+            right = are_checked_again((before, after), name) == want
+            results.append([] if right else [f"{before!r} -> {after!r} in {name}: checked again: {not want}, wanted {want}"])
 
     tree = read_tree()
     for rule in RULES:
