@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The policy of install/overlays/requests on a real API server: which pods get which requests for addresses (the table
-// e2e/crds/objects/pod-requests.yaml, sent as dry runs), the effect of the ConfigMap, and pods that exist already.
+// e2e/crds/objects/pod-requests.yaml, sent as dry runs), the effect of the ConfigMap, pods that exist already, and a
+// policy that fails.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -201,6 +202,68 @@ TEST_F(RequestsConfigMap, IsNeededForAnyRequest) {
   ASSERT_EQ(Send(Method::kDelete, kConfigMap, json::object()).status, 200);
   EXPECT_TRUE(Await([] { return Gets(PodIn("asks"), {}); }));
   EXPECT_TRUE(Gets(PodIn("asks", {{"ipam.berth.dev/resources", "ipv4"}}), {}));
+}
+
+// A list of 100,000 resources costs more than the API server lets an expression cost, so the policy fails for this pod.
+class FailingRequestsPolicy : public testing::Test {
+ protected:
+  void SetUp() override { PreparePods(); }
+  void TearDown() override {
+    for (const json& object : Copy()) {
+      static_cast<void>(Send(Method::kDelete, PathOf(object), json::object()));
+    }
+    static_cast<void>(Send(Method::kDelete, PathOf(pod_), {{"gracePeriodSeconds", 0}}));
+  }
+
+  // The policy of install/ and its binding, under another name. The copy applies to the label of `pod_` only.
+  static std::vector<json> Copy() {
+    const std::vector<json> installed = LoadObjects("install/overlays/requests/requests.yaml");
+    json policy = installed.at(1);
+    policy["metadata"]["name"] = "requests-test-copy";
+    policy["spec"]["matchConstraints"]["objectSelector"] = {{"matchLabels", {{"requests-test", "fails"}}}};
+    json binding = installed.at(2);
+    binding["metadata"]["name"] = "requests-test-copy";
+    binding["spec"]["policyName"] = "requests-test-copy";
+    return {policy, binding};
+  }
+  static std::string PathOf(const json& object) {
+    return CollectionOf(object) + "/" + object["metadata"]["name"].get<std::string>();
+  }
+  static json Labelled(const std::string& resources) {
+    json pod = PodIn("asks", {{"ipam.berth.dev/resources", resources}});
+    pod["metadata"]["name"] = "fails";
+    pod["metadata"]["labels"] = {{"requests-test", "fails"}};
+    return pod;
+  }
+
+  const json pod_ = Labelled([] {
+    std::string list = "a";
+    for (int i = 1; i < 100'000; ++i) list += ",a";
+    return list;
+  }());
+};
+
+TEST_F(FailingRequestsPolicy, LeavesThePodWithoutRequest) {
+  const Answer answer = Send(Method::kPost, CollectionOf(pod_), pod_);
+  ASSERT_EQ(answer.status, 201) << answer.body.value("message", "");
+  EXPECT_THAT(RequestsOf(answer.body), ElementsAre());
+}
+
+// Shows that the policy fails for the pod of the test above.
+TEST_F(FailingRequestsPolicy, WouldRefuseThePodIfItsFailurePolicyWereFail) {
+  json copy = Copy().front();
+  copy["spec"]["failurePolicy"] = "Fail";
+  ASSERT_EQ(Send(Method::kPost, CollectionOf(copy), copy).status, 201);
+  const json binding = Copy().back();
+  ASSERT_EQ(Send(Method::kPost, CollectionOf(binding), binding).status, 201);
+  EXPECT_TRUE(Await([this] { return TryPod(pod_).status != 201; }));
+  const std::string message = TryPod(pod_).body.value("message", "");
+  EXPECT_THAT(message, testing::AllOf(HasSubstr("requests-test-copy"), HasSubstr("cost limit exceeded")));
+  EXPECT_TRUE(Gets(Labelled("a"), {"web a=1"}));
+
+  const json ignore = {{"spec", {{"failurePolicy", "Ignore"}}}};
+  ASSERT_EQ(Send(Method::kPatch, PathOf(copy), ignore, k8sclient::kMergePatch).status, 200);
+  EXPECT_TRUE(Await([this] { return Gets(pod_, {}); }));
 }
 
 // Nobody can change the requests of a pod that exists. If the policy tried to, every other change of the pod would
