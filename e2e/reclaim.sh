@@ -2,7 +2,7 @@
 # Tests on a real node that the controller frees the addresses of pods without a DEL within 60 s, and never frees an address of
 # a live pod. While pods end, the `berth` in the CNI folder is a program that answers DEL with success and does nothing. Tests
 # this with running controllers, with controllers that start after the pods are gone, and with a pod that is deleted by force
-# while its sandbox does not end. Makes a cluster of one node for itself, installs berth there as users do, and takes it down.
+# while its sandbox cannot end, because the sandbox's shim is stopped. Makes a cluster of one node for itself, installs berth there as users do, and takes it down.
 # Ends with "N passed, N failed". Takes about four minutes. Needs root and build/image/berth.tar (make image).
 #
 #   e2e/reclaim.sh [BUILD_DIR]     default: build. BERTH_SWEEP=all: 100 pods per story instead of 10
@@ -17,6 +17,7 @@ pods=$([[ ${BERTH_SWEEP-} == all ]] && echo 100 || echo 10)
 live=5
 work=$(mktemp -d /tmp/berth-reclaim.XXXX)
 dir=$work/cluster
+netns_folder=$dir/n1/state/io.containerd.grpc.v1.cri/netns
 # shellcheck source=checks.sh
 source "$root/e2e/checks.sh"
 
@@ -190,12 +191,46 @@ entries_come_back() {
   check "the agent comes back" start_agent
 }
 
-# A pod whose sandbox does not end is deleted by force. After ten minutes the controller would free its address: the test
-# writes the same entry at once.
+# A pod is deleted by force while the shim of its sandbox is stopped, so that no program can end the sandbox. After ten minutes the
+# controller would free the pod's addresses: the test writes the same entries at once. Every other address of the pool is reserved,
+# so the next pod needs the address of this pod.
+pod() { # NAME
+  kubectl apply -f - <<END
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "$1"},
+ "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "pause", "image": "berth.test/pause:1"}]}}
+END
+}
+address_of() { kubectl get pod "$1" -o jsonpath='{.status.podIP}'; } # POD
 entries_of() { # POD: block, offset and text
   kubectl get ipblocks -o json | jq -r --arg pod "default/$1 " \
     '.items[] | .metadata.name as $block | .allocations | to_entries[] | select(.value | startswith($pod)) | "\($block)\t\(.key)\t\(.value)"'
 }
+name_netns() { entries_of "$1" | grep -c " ns="; } # POD
+reserve_all_but() { # ADDRESS
+  local others
+  others=$(python3 -c 'import ipaddress as i, json, sys
+print(json.dumps([str(n) for n in i.ip_network("10.55.0.0/20").address_exclude(i.ip_network(sys.argv[1]))]))' "$1") || return 1
+  kubectl apply -f - <<END
+{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPReservation", "metadata": {"name": "others"}, "spec": {"addresses": $others}}
+END
+}
+# The number of addresses in the blocks of pods-v4 that are neither held nor reserved.
+unused() {
+  kubectl get ipblocks -o json |
+    jq '[.items[] | select(.spec.pool == "pods-v4") | 64 - ([.allocations[] | select(startswith("~") | not)] | length)] | add'
+}
+reserved() { kubectl get ipblocks -o json | jq '[.items[].allocations[] | select(startswith("!"))] | length'; }
+
+shim_of() { # POD: the PID of the shim of the pod's sandbox
+  local uid sandbox
+  uid=$(kubectl get pod "$1" -o jsonpath='{.metadata.uid}') || return 1
+  sandbox=$(ctr containers list --quiet "labels.\"io.kubernetes.pod.uid\"==$uid,labels.\"io.cri-containerd.kind\"==sandbox")
+  [[ $sandbox =~ ^[0-9a-f]{64}$ ]] || { echo "pod $1 has no single sandbox: $sandbox" >&2; return 1; }
+  pgrep -f "^[^ ]*containerd-shim-runc-v2 .*-id $sandbox -address $dir/n1/containerd.sock"
+}
+process_state() { cut -d' ' -f3 "/proc/$1/stat"; } # PID
+stop_process() { [[ $1 =~ ^[0-9]+$ ]] && kill -STOP "$1" && within 10 equals T process_state "$1"; } # PID
+
 free_as_controller() { # POD
   local block offset text mark
   mark="~ t=$((($(date +%s) + 60) * 1000)) f="
@@ -204,7 +239,6 @@ free_as_controller() { # POD
       kubectl patch ipblock "$block" --type=merge --patch-file=/dev/stdin || return 1
   done < <(entries_of "$1")
 }
-name_netns() { entries_of "$1" | grep -c " ns="; } # POD
 in_use_is_told_of() {
   kubectl get events --field-selector involvedObject.kind=IPBlock,reason=FreedInUse -o json |
     jq -e --arg pod "default/$1 on node n1" '.items[] | select(.message | contains($pod))'
@@ -212,41 +246,67 @@ in_use_is_told_of() {
 # The controller reports only entries that it knew as orphans, and may learn of the pod's end after the entry is gone. So free
 # the entry again.
 freed_again_is_told_of() { free_as_controller "$1" && within 10 in_use_is_told_of "$1"; }
+freed_in_use_count() {
+  curl -sf --unix-socket "$dir/n1/run/berth/agent.sock" http://berth/metrics | sed -n 's/^berth_agent_freed_entries_in_use_total //p'
+}
+in_use_is_counted() { (($(freed_in_use_count) >= 2)); }
+in_use_is_logged() { berth_system logs --tail=-1 -l app.kubernetes.io/component=agent | grep "container that still exists"; }
+waits_for_address() { # POD
+  kubectl get events --field-selector "involvedObject.name=$1,reason=FailedCreatePodSandBox" -o json |
+    jq -e '.items[] | select(.message | contains("pool pods-v4 is exhausted"))'
+}
+netns_has() { # FILE ADDRESS
+  nsenter --mount="/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt" nsenter --net="$1" ip -o address show | grep -F " $2/"
+}
 hung() {
-  local pod before
-  check "hung: a pod runs" scale 1
-  pod=$(kubectl get pods -l app=web -o jsonpath='{.items[0].metadata.name}')
-  check "hung: its entries name its network namespace" soon equals 2 name_netns "$pod"
-  before=$(entries_of "$pod")
-  printf '#!/bin/sh\nexit 1\n' >"$work/nothing"
-  put_plugin "$work/nothing"
-  kubectl delete deployment web --cascade=orphan >/dev/null
-  kubectl delete replicasets -l app=web --cascade=orphan >/dev/null
-  check "hung: it is deleted by force, and its sandbox cannot end" kubectl delete pod "$pod" --force --grace-period=0
-  check "hung: its addresses are freed" free_as_controller "$pod"
-  check "hung: the agent writes its entries again" promptly 30 equals "$before" entries_of "$pod"
-  check "hung: an event names pod and node" soon freed_again_is_told_of "$pod"
-  mend_plugin
-  check "hung: once its sandbox has ended they are free" within 200 equals $((2 * live)) held
-  deployment web 0 >/dev/null
+  local entries address netns shim
+  pod hung
+  check "hung: a pod runs" kubectl wait --for=condition=Ready pod/hung --timeout=120s
+  check "hung: its entries name its network namespace" soon equals 2 name_netns hung
+  entries=$(entries_of hung)
+  address=$(address_of hung)
+  netns=$netns_folder/$(sed -nE '1s/.* ns=([^ ]+).*/\1/p' <<<"$entries")
+  check "hung: every other address is reserved" reserve_all_but "$address"
+  check "hung: no address is left" within 90 equals 0 unused
+  shim=$(shim_of hung)
+  check "hung: the shim of its sandbox is stopped" stop_process "$shim"
+  check "hung: it is deleted by force" kubectl delete pod hung --force --grace-period=0
+  pod next >/dev/null
+  check "hung: its addresses are freed" free_as_controller hung
+  check "hung: the agent writes its entries again" promptly 30 equals "$entries" entries_of hung
+  check "hung: an event names pod and node" soon freed_again_is_told_of hung
+  check "hung: the agent counts it" soon in_use_is_counted
+  check "hung: the agent's log says why" soon in_use_is_logged
+  check "hung: the next pod waits for an address" soon waits_for_address next
+  check "hung: the sandbox still has the address" netns_has "$netns" "$address"
+  check "hung: the pod that is gone still holds the address" soon equals "$entries" entries_of hung
+  check "hung: the next pod has no address" equals "" address_of next
+  check "hung: the shim runs on" kill -CONT "$shim"
+  check "hung: the next pod gets this very address" promptly 60 equals "$address" address_of next
+  check "hung: the sandbox has ended before" refused test -e "$netns"
+  check "hung: the pod that is gone holds nothing" equals "" entries_of hung
+  kubectl delete pod next >/dev/null
+  kubectl delete ipreservation others >/dev/null
+  check "hung: no address is reserved any more" within 90 equals 0 reserved
+  check "hung: the next pod's addresses are free" soon equals $((2 * live)) held
 }
 
 # Gives the agent the folder in which this node's container runtime keeps network namespaces.
 look_for_netns() {
   berth_system patch daemonset berth-agent --patch "{\"spec\": {\"template\": {\"spec\": {\"volumes\": [
-    {\"name\": \"netns\", \"hostPath\": {\"path\": \"$dir/n1/state/io.containerd.grpc.v1.cri/netns\"}}]}}}}"
+    {\"name\": \"netns\", \"hostPath\": {\"path\": \"$netns_folder\"}}]}}}}"
 }
 
 set_up
 entries_come_back
+hung
 story seen scale_down
 story late scale_down_without_controllers
-hung
 [[ ${BERTH_SWEEP-} != all ]] || story force force
 allocations_come_back  # while the freed addresses are cooling
 swept
 check "pods, record and what the network namespaces have agree" \
   nsenter --mount="/proc/$BERTH_NODE1_MOUNTS_PID/ns/mnt" "$build/bin/berthctl" check --settle 20 --node n1 \
-  --netns "$dir/n1/state/io.containerd.grpc.v1.cri/netns"
+  --netns "$netns_folder"
 "$root/e2e/rights.sh" note "$dir" "$build/rights/reclaim"
 print_counts
