@@ -187,7 +187,24 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   }
   BERTH_CHECK(last.has_value());
   last->message = reasons;
-  return std::unexpected(*std::move(last));
+  return TakeAtLast(call, plan, *std::move(last));
+}
+
+// Other nodes free addresses of Shared blocks all the time, and the controller may have created a block for this node.
+Expected<Address> Engine::TakeAtLast(Call& call, const FamilyPlan& plan, Error exhausted) {
+  // Read the pools before the blocks: a block may be younger than this call's view of its pool, and addresses may have
+  // been reserved before the block was created.
+  const auto pools = ReadPoolsAgain(plan.candidates);
+  if (!pools) return std::unexpected(pools.error());
+  for (const Affinity affinity : {Affinity::kNode, Affinity::kShared}) {
+    if (std::ranges::find(*pools, affinity, &Pool::affinity) == pools->end()) continue;
+    if (auto read = ReadBlocksAgain(call, affinity, Freshness::kLatest); !read) return std::unexpected(read.error());
+  }
+  for (const PoolView& pool : *pools) {
+    auto taken = TakeFromKnownBlocks(call, pool, plan.requested);
+    if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
+  }
+  return std::unexpected(std::move(exhausted));
 }
 
 Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested) {
@@ -200,9 +217,9 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     if (turn->look_again) {
       // The new blocks may be younger than this call's view of the pool: somebody may have made reservations before
       // these blocks were claimed, or the pool may be gone.
-      auto again = ReadPoolAgain(*pool);
+      const auto again = ReadPoolsAgain({pool});
       if (!again) return std::unexpected(again.error());
-      pool = *std::move(again);
+      pool = again->front();
       if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kHint); !read)
         return std::unexpected(read.error());
       continue;
@@ -211,12 +228,6 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     if (claimed || claimed.error().code != ErrorCode::kExhausted) return claimed;
     not_claimed = claimed.error();
   }
-  // Look once more: other nodes free addresses of Shared blocks all the time, and the controller may have created a
-  // block for this node.
-  if (auto read = ReadBlocksAgain(call, pool->affinity, Freshness::kLatest); !read)
-    return std::unexpected(read.error());
-  auto taken = TakeFromKnownBlocks(call, pool, requested);
-  if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
   if (not_claimed && pool->affinity == Affinity::kNode) return std::unexpected(*std::move(not_claimed));
   return Fail(
       ErrorCode::kExhausted,
@@ -224,13 +235,25 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
       "see: kubectl get ipblocks --field-selector spec.pool=" + pool->name + "; enlarge the pool or add another");
 }
 
-Expected<PoolView> Engine::ReadPoolAgain(const Pool& pool) {
+Expected<std::vector<PoolView>> Engine::ReadPoolsAgain(const std::vector<PoolView>& pools) {
+  std::vector<std::string> names;
+  for (const PoolView& pool : pools) names.push_back(pool->name);
+  std::string missing;
   for (const Freshness freshness : {Freshness::kHint, Freshness::kLatest}) {
-    const auto again = store_.ReadPools({{pool.name}}, freshness);
-    if (!again) return std::unexpected(again.error());
-    if (!again->empty() && again->front()->uid == pool.uid) return again->front();
+    auto read = store_.ReadPools(names, freshness);
+    if (!read) return read;
+    std::vector<PoolView> again;
+    for (const PoolView& pool : pools) {
+      const auto found = std::ranges::find(*read, pool->uid, &Pool::uid);
+      if (found == read->end()) {
+        missing = pool->name;
+        break;
+      }
+      again.push_back(*found);
+    }
+    if (again.size() == pools.size()) return again;
   }
-  return Fail(ErrorCode::kInvalid, "pool " + pool.name + " was deleted meanwhile");
+  return Fail(ErrorCode::kInvalid, "pool " + missing + " was deleted meanwhile");
 }
 
 Expected<void> Engine::ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness) {

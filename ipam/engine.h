@@ -97,8 +97,12 @@ class Engine {
   [[nodiscard]] Expected<Address> TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested);
   [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const PoolView& pool,
                                                       std::optional<Address> requested);
-  // Reads the pool with this UID: with a hint, then with kLatest if the hint does not show it.
-  [[nodiscard]] Expected<PoolView> ReadPoolAgain(const Pool& pool);
+  // Looks once more in all pools of the plan. Requires: TakeFromPool found each of them full. Returns `exhausted` if
+  // they still are.
+  [[nodiscard]] Expected<Address> TakeAtLast(Call& call, const FamilyPlan& plan, Error exhausted);
+  // Reads the pools with these UIDs, in this order: with a hint, then with kLatest if the hint does not show all of
+  // them.
+  [[nodiscard]] Expected<std::vector<PoolView>> ReadPoolsAgain(const std::vector<PoolView>& pools);
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
   [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,
                                                 std::optional<Address> requested);
