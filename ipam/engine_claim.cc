@@ -136,6 +136,8 @@ Expected<Address> Engine::VerifyClaim(Call& call, const Pool& pool, const BlockV
   const auto give_back = [&](Error why) -> Expected<Address> {
     // Free the address; the controller deletes the empty block.
     if (auto released = ReleaseIn(claimed, attachment, /*fence=*/false); !released) {
+      // The attachment may still hold the address, so this ADD must not take another one.
+      why.code = ErrorCode::kUnknownOutcome;
       why.details += (why.details.empty() ? "" : "; ") + ("giving the address back: " + released.error().message);
     }
     return std::unexpected(std::move(why));
