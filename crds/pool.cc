@@ -149,6 +149,7 @@ Expected<ipam::Pool> ParsePool(const Json& object) {
   ipam::Pool pool;
   pool.name = meta.name;
   pool.uid = meta.uid;
+  pool.resource_version = meta.resource_version;
   pool.deleting = meta.deleting();
   const FieldReader spec = document.Object("spec");
   ReadAddresses(spec, pool);

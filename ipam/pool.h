@@ -54,6 +54,7 @@ struct Pool {
   // metadata
   std::string name;
   std::string uid;
+  std::string resource_version;
   bool deleting = false;  // has a deletionTimestamp
 
   // spec

@@ -163,24 +163,22 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
   }
   for (const ipam::PoolView& pool : pools) {
     if (is_hint || created_ == nullptr || created_->pool_uid != pool->uid) continue;
-    recent_.NotePoolProved(std::exchange(created_, nullptr)->uid);
+    recent_.NotePoolProved(std::exchange(created_, nullptr)->uid, *pool);
   }
   return pools;
 }
 
 Expected<ipam::PoolView> DirectStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
-  if (recent_.IsPoolProved(block->uid)) {
-    // This call may have read the pool for this proof, and `pool` may be older.
-    const auto latest = latest_.find(pool->name);
-    return latest != latest_.end() && latest->second->uid == pool->uid ? latest->second : pool;
-  }
-  // The API server's cache may show the pool as it was before the block was created.
+  // `pool` may come from the API server's cache, which may show the pool as it was before the block was created.
+  const auto read = latest_.find(pool->name);
+  const ipam::PoolView& newest = read != latest_.end() && read->second->uid == pool->uid ? read->second : pool;
+  if (recent_.IsPoolProved(block->uid, *newest)) return newest;
   const auto latest = ReadPools({{pool->name}}, ipam::Freshness::kLatest);
   if (!latest) return std::unexpected(latest.error());
   if (latest->empty() || latest->front()->uid != pool->uid) {
     return Fail(ErrorCode::kInvalid, "pool " + pool->name + " was deleted meanwhile");
   }
-  recent_.NotePoolProved(block->uid);
+  recent_.NotePoolProved(block->uid, *latest->front());
   return latest->front();
 }
 

@@ -162,6 +162,35 @@ TEST_F(DirectStorePoolTest, PoolOfReturnsTheNewestPoolThatTheCallHasRead) {
   EXPECT_EQ((*pool)->withheld.size(), 1U);
 }
 
+// The API server's cache showed this call a pool that is older than an earlier call's proof.
+TEST_F(DirectStorePoolTest, TakesNoAddressOfABlockThatAnEarlierCallProvedByAYoungerPool) {
+  const std::vector<std::string> names{"sh"};
+  const auto before = store_.ReadPools(names, ipam::Freshness::kHint);
+  ASSERT_TRUE(before.has_value()) << before.error().message;
+  store_.Unlock();
+  api_.Change(pools_path_, "sh", [](nlohmann::json& pool) { pool["status"]["withheld"] = {"10.88.0.4-10.88.0.7"}; });
+  DirectStore earlier = NewStore();
+  const auto created = earlier.Create(block_, "");
+  ASSERT_TRUE(created.has_value()) << created.error().message;
+  ASSERT_TRUE(earlier.ReadPools(names, ipam::Freshness::kLatest).has_value());
+  earlier.Unlock();
+  const auto pool = store_.PoolOf(before->front(), *created);
+  ASSERT_TRUE(pool.has_value()) << pool.error().message;
+  EXPECT_EQ((*pool)->withheld.size(), 1U);
+}
+
+// The symbolic link stands for an intent that the process cannot open because it has too many open files.
+TEST_F(DirectStoreTest, ABlockIsNotWrittenIfAnEarlierIntentForItCannotBeRead) {
+  const ipam::BlockView known = MakeBlock();
+  ipam::Change change = Take("default/web");
+  change.attachment = ipam::TestAttachment(1);
+  std::filesystem::create_symlink("nowhere", directory_.path() + "/intents/" + change.attachment + "." + known->name);
+  const auto written = store_.Edit(known, change);
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().code, ErrorCode::kIo);
+  EXPECT_FALSE(Stored().value("allocations", nlohmann::json::object()).contains("3"));
+}
+
 TEST_F(DirectStorePoolTest, ReadsThePoolOfABlockOnce) {
   CreateBlock();
   EXPECT_EQ(ReadsOf(1), 1);

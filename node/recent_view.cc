@@ -22,7 +22,8 @@ namespace {
 constexpr const char* kNote = "recent-blocks";
 constexpr const char* kPoolsNote = "recent-pools";
 constexpr const char* kProvedNote = "blocks-with-pools";
-// The file keeps the UIDs of the last 256 blocks. For any other block a process reads the pool once more.
+// The file keeps the UIDs of the last 256 blocks, each with the version of its pool. For any other block a process
+// reads the pool once more.
 constexpr std::size_t kProvedMax = 256;
 
 json ToObject(const ipam::Block& block) {
@@ -32,6 +33,21 @@ json ToObject(const ipam::Block& block) {
   metadata["resourceVersion"] = block.resource_version;
   if (block.has_managed_fields) metadata["managedFields"] = {{{"operation", "Update"}}};
   return object;
+}
+
+// A proof in the file: the block's UID, and the pool's resourceVersion.
+constexpr const char* kProofBlock = "block";
+constexpr const char* kProofPool = "poolVersion";
+
+// Empty: the object has no such text, for example because an earlier version of berth wrote the file.
+std::string TextIn(const json& object, const char* key) {
+  const bool has = object.is_object() && object.contains(key) && object[key].is_string();
+  return has ? object[key].get<std::string>() : std::string();
+}
+
+// Compares two resourceVersions, which are decimal numbers.
+bool IsOlder(const std::string& version, const std::string& other) {
+  return version.size() != other.size() ? version.size() < other.size() : version < other;
 }
 
 struct Record {
@@ -79,18 +95,23 @@ void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const
   if (is_kept_) Write(directory_, kPoolsNote, at, objects);
 }
 
-bool RecentView::IsPoolProved(const std::string& block_uid) const {
+bool RecentView::IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const {
   const auto record = is_kept_ ? Load(directory_, kProvedNote, std::chrono::nanoseconds::max()) : std::nullopt;
-  return record && std::ranges::find(record->objects, json(block_uid)) != record->objects.end();
+  return record && std::ranges::any_of(record->objects, [&](const json& proof) {
+           return TextIn(proof, kProofBlock) == block_uid && !IsOlder(pool.resource_version, TextIn(proof, kProofPool));
+         });
 }
 
-void RecentView::NotePoolProved(const std::string& block_uid) const {
+void RecentView::NotePoolProved(const std::string& block_uid, const ipam::Pool& pool) const {
   if (!is_kept_) return;
   const auto record = Load(directory_, kProvedNote, std::chrono::nanoseconds::max());
-  json uids = record ? record->objects : json::array();
-  if (uids.size() >= kProvedMax) uids.erase(0);
-  uids.push_back(block_uid);
-  Write(directory_, kProvedNote, BootTimeNow(), std::move(uids));
+  json proofs = record ? record->objects : json::array();
+  for (std::size_t i = proofs.size(); i-- > 0;) {
+    if (TextIn(proofs[i], kProofBlock) == block_uid) proofs.erase(i);
+  }
+  if (proofs.size() >= kProvedMax) proofs.erase(0);
+  proofs.push_back({{kProofBlock, block_uid}, {kProofPool, pool.resource_version}});
+  Write(directory_, kProvedNote, BootTimeNow(), std::move(proofs));
 }
 
 std::optional<std::vector<BlockView>> RecentView::Take() {

@@ -39,10 +39,12 @@ class RecentView {
   // Saves IPPool objects that were read at `at`.
   void NotePools(const std::vector<nlohmann::json>& objects, BootNanos at) const;
 
-  // Whether a consistent GET found the block's pool while the block existed. Then the pool exists as long as the block,
-  // because the controller removes no pool that has a block. Requires: the lock.
-  [[nodiscard]] bool IsPoolProved(const std::string& block_uid) const;
-  void NotePoolProved(const std::string& block_uid) const;
+  // Whether a consistent GET found the block's pool while the block existed, and `pool` is not older than that GET's
+  // answer. Then the pool exists as long as the block, because the controller removes no pool that has a block, and
+  // `pool` withholds every address that was reserved before the block was created. Requires: the lock.
+  [[nodiscard]] bool IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const;
+  // `pool`: as the GET found it.
+  void NotePoolProved(const std::string& block_uid, const ipam::Pool& pool) const;
 
   // All saved blocks of this node. Only the first call returns blocks; later reads of the same process must be newer.
   // Requires: the lock.
