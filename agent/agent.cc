@@ -301,7 +301,8 @@ Expected<Reply> Agent::Add(Call& call) {
   const auto turn = gate_.Enter(attachment, call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   const auto deleted = directory_.DeletedAt(attachment);
-  if (deleted && call.started_nanos < *deleted) {
+  if (!deleted) return std::unexpected(deleted.error());
+  if (*deleted && call.started_nanos < **deleted) {
     return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
   }
   if (journal_->Contains(attachment)) {

@@ -157,7 +157,8 @@ Expected<void> DirectCall::EnterTurn() {
   if (auto mode = node::RequireMode(place_.state, node::NodeMode::kDirect); !mode) return mode;
   if (environment_.verb != cni::Verb::kAdd) return {};
   const auto deleted = place_.directory.DeletedAt(attachment());
-  if (!deleted || started_ >= *deleted) return {};
+  if (!deleted) return std::unexpected(deleted.error());
+  if (!*deleted || started_ >= **deleted) return {};
   return Fail(ErrorCode::kTimeout, "a DEL of this container came after this ADD was started: nothing is allocated");
 }
 

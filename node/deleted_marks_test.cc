@@ -91,7 +91,7 @@ TEST_F(DeletedMarks, CleaningLeavesOtherFilesAlone) {
 
 TEST_F(DeletedMarks, StayForAsLongAsAnAddMayTake) {
   Mark("c1", 10 * kMinute);
-  EXPECT_TRUE(directory_->DeletedAt(Of("c1")).has_value());
+  EXPECT_TRUE(directory_->DeletedAt(Of("c1"))->has_value());
 }
 
 }  // namespace

@@ -48,16 +48,21 @@ Expected<BlockView> ToView(const Expected<json>& object) {
 // call's write.
 class DirectStore::Intent {
  public:
-  Intent(const NodeDirectory& directory, const ipam::Attachment& attachment, const ipam::Block& block)
-      : directory_(directory), attachment_(attachment) {
-    if (attachment_.empty()) return;
-    const auto earlier = directory_.ReadIntent(attachment_, block);
-    if (!earlier) return;
-    id_ = earlier->id;
-    doubt_ = Doubt{.version = earlier->block.resource_version,
-                   .error = {.code = ErrorCode::kUnknownOutcome,
-                             .message = "the outcome of an earlier write of block " + block.name + " is not known",
-                             .details = "the runtime tries the call again"}};
+  // Reads the intent that an earlier call of the attachment left for the block. Errors: kIo.
+  [[nodiscard]] static Expected<Intent> Of(const NodeDirectory& directory, const ipam::Attachment& attachment,
+                                           const ipam::Block& block) {
+    Intent intent(directory, attachment);
+    if (attachment.empty()) return intent;
+    const auto earlier = directory.ReadIntent(attachment, block);
+    if (!earlier) return std::unexpected(earlier.error());
+    if (!*earlier) return intent;
+    intent.id_ = (*earlier)->id;
+    intent.doubt_ =
+        Doubt{.version = (*earlier)->block.resource_version,
+              .error = {.code = ErrorCode::kUnknownOutcome,
+                        .message = "the outcome of an earlier write of block " + block.name + " is not known",
+                        .details = "the runtime tries the call again"}};
+    return intent;
   }
 
   [[nodiscard]] Expected<void> Open(const ipam::Block& block) {
@@ -104,6 +109,9 @@ class DirectStore::Intent {
     std::string version;
     Error error;
   };
+  Intent(const NodeDirectory& directory, const ipam::Attachment& attachment)
+      : directory_(directory), attachment_(attachment) {}
+
   const NodeDirectory& directory_;
   const ipam::Attachment& attachment_;
   std::string id_;
@@ -323,17 +331,18 @@ bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std
 
 Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change& change) {
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
-  Intent intent(directory_, change.attachment, *seen);
+  auto intent = Intent::Of(directory_, change.attachment, *seen);
+  if (!intent) return std::unexpected(intent.error());
   BlockView base = seen;
   int conflicts = 0;
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
       auto read = ReadBlock(base->name);
-      if (!read && read.error().code == ErrorCode::kNotFound) intent.NoteGone();
-      if (!read) return intent.Finish(std::move(read));
+      if (!read && read.error().code == ErrorCode::kNotFound) intent->NoteGone();
+      if (!read) return intent->Finish(std::move(read));
       base = *std::move(read);
-      intent.NoteSeen(base->resource_version);
+      intent->NoteSeen(base->resource_version);
       // The block may contain a write that was in doubt. Once the intent is closed, every process that lists blocks
       // must see this write.
       directory_.RaiseVersion(base->resource_version);
@@ -342,12 +351,12 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     auto attempt = BeginAttempt();
     if (!attempt) return std::unexpected(attempt.error());
     ipam::Block changed = *base;
-    if (auto applied = ipam::Apply(change, changed); !applied) return intent.Finish(std::unexpected(applied.error()));
+    if (auto applied = ipam::Apply(change, changed); !applied) return intent->Finish(std::unexpected(applied.error()));
     // The block was deleted meanwhile, and another node has created a block of this name. The API server lets this node
     // write no such block.
     const bool is_foreign = base->node != seen->node;
     if (changed != *base && is_foreign) {
-      return intent.Finish(Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
+      return intent->Finish(Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
     }
     if (!is_foreign) ipam::TrimStandby(changed);
     if (changed == *base) {
@@ -355,28 +364,28 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
       if (!change.fence || is_foreign) {
         if (!base->shared() && !is_foreign) recent_.NoteWritten(base);
         directory_.RaiseVersion(base->resource_version);
-        return intent.Finish(base);
+        return intent->Finish(base);
       }
       ipam::Touch(changed);
     }
-    if (auto opened = intent.Open(*base); !opened) return std::unexpected(opened.error());
+    if (auto opened = intent->Open(*base); !opened) return std::unexpected(opened.error());
     if (!base->shared()) recent_.BeginWrite();
     auto written = Patch(*base, changed);
     if (written) {
       if (!base->shared()) recent_.NoteWritten(*written);
-      intent.NoteSettled();
+      intent->NoteSettled();
       directory_.WriteVersion((*written)->resource_version);
-      return intent.Finish(std::move(written));
+      return intent->Finish(std::move(written));
     }
     const ErrorCode code = written.error().code;
-    if (code == ErrorCode::kNotFound) intent.NoteGone();
-    if (code == ErrorCode::kUnknownOutcome) intent.NoteUnknown(base->resource_version, written.error());
-    if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return intent.Finish(std::move(written));
+    if (code == ErrorCode::kNotFound) intent->NoteGone();
+    if (code == ErrorCode::kUnknownOutcome) intent->NoteUnknown(base->resource_version, written.error());
+    if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return intent->Finish(std::move(written));
     attempt->Close();
     const auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
     const bool again = (code == ErrorCode::kConflict && WaitAfterConflict(*base, conflicts++, tried)) ||
                        (code == ErrorCode::kUnknownOutcome && runtime_.Wait(kUnknownOutcomePause));
-    if (!again) return intent.Finish(std::move(written));
+    if (!again) return intent->Finish(std::move(written));
     ipam::Block named = *base;
     named.resource_version.clear();
     base = std::make_shared<const ipam::Block>(std::move(named));
@@ -387,24 +396,25 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
   const auto attempt = BeginAttempt();
   if (!attempt) return std::unexpected(attempt.error());
-  Intent intent(directory_, attachment, block);
+  auto intent = Intent::Of(directory_, attachment, block);
+  if (!intent) return std::unexpected(intent.error());
   // Patches in doubt of an earlier block of this name cannot land in the block that this call creates.
-  if (!intent.HasCreationInDoubt()) intent.NoteSettled();
-  if (auto opened = intent.Open(block); !opened) return std::unexpected(opened.error());
+  if (!intent->HasCreationInDoubt()) intent->NoteSettled();
+  if (auto opened = intent->Open(block); !opened) return std::unexpected(opened.error());
   if (!block.shared()) recent_.BeginWrite();
   const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
   if (!object) {
-    if (object.error().code == ErrorCode::kUnknownOutcome) intent.NoteUnknown("", object.error());
+    if (object.error().code == ErrorCode::kUnknownOutcome) intent->NoteUnknown("", object.error());
     auto failed = std::unexpected(object.error().Within("create ipblock " + block.name));
-    if (object.error().code == ErrorCode::kAlreadyExists && intent.HasCreationInDoubt()) {
+    if (object.error().code == ErrorCode::kAlreadyExists && intent->HasCreationInDoubt()) {
       // An earlier POST in doubt may have created the block, with its entry, at an unknown version. Forget the known
-      // version, so that the next list is a consistent one. The Edit that reads the block closes the intent.
+      // version, so that the next list is a consistent one. The Edit that reads the block closes the intent->
       directory_.WriteVersion("");
       return failed;
     }
-    return intent.Finish(std::move(failed));
+    return intent->Finish(std::move(failed));
   }
-  intent.NoteSettled();
+  intent->NoteSettled();
   auto created = ToView(object);
   if (created) {
     directory_.WriteVersion((*created)->resource_version);
@@ -412,7 +422,7 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
     created_ = *created;
   }
   if (options_.leaves_create_intents_open && !block.shared()) return created;
-  return intent.Finish(std::move(created));
+  return intent->Finish(std::move(created));
 }
 
 Expected<std::vector<ipam::OpenIntent>> DirectStore::ReadOpenIntents(const ipam::Attachment& attachment) {

@@ -43,9 +43,9 @@ class DirectStoreTest : public testing::Test {
  private:
   const std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("berth-direct-store-test." + std::to_string(getpid()));
-  NodeDirectory directory_ = NodeDirectory::Open(folder_, "n1", "https://model").value();
 
  protected:
+  NodeDirectory directory_ = NodeDirectory::Open(folder_, "n1", "https://model").value();
   [[nodiscard]] DirectStore NewStore() {
     return {api_, directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
   }

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <ctime>
 #include <fcntl.h>
+#include <map>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <utility>
@@ -39,9 +40,34 @@ std::optional<std::int64_t> ParseNumber(std::string_view text) {
   return number;
 }
 
-std::optional<std::int64_t> ReadNumber(const Folder& folder, const std::string& name) {
-  const auto text = folder.Read(name);
-  return text ? ParseNumber(*text) : std::nullopt;
+// The file's content. nullopt: the file does not exist. Errors: kIo: it cannot be read, for example because the process
+// has too many open files.
+Expected<std::optional<std::string>> ReadIfThere(const Folder& folder, const std::string& name) {
+  auto text = folder.Read(name);
+  if (!text && errno != ENOENT) return FailIo("read", folder.PathOf(name));
+  return text;
+}
+
+// All files whose name begins with `prefix`: their names and contents. Leaves out a file that another process removes
+// meanwhile.
+Expected<std::map<std::string, std::string>> ReadAll(const Folder& folder, std::string_view prefix) {
+  const auto names = folder.Names();
+  if (!names) return std::unexpected(names.error());
+  std::map<std::string, std::string> texts;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(prefix)) continue;
+    auto text = ReadIfThere(folder, name);
+    if (!text) return std::unexpected(text.error());
+    if (*text) texts.emplace(name, **std::move(text));
+  }
+  return texts;
+}
+
+// nullopt: the file does not exist, or does not contain a number. Errors: kIo.
+Expected<std::optional<std::int64_t>> ReadNumber(const Folder& folder, const std::string& name) {
+  const auto text = ReadIfThere(folder, name);
+  if (!text) return std::unexpected(text.error());
+  return *text ? ParseNumber(**text) : std::nullopt;
 }
 
 std::string IntentId(const ipam::Attachment& attachment, const ipam::Block& block) {
@@ -120,8 +146,12 @@ Expected<HeldFile> NodeDirectory::LockShared() const {
               "if that process hangs, end it; the agent tries again");
 }
 
-std::string NodeDirectory::ReadVersion() const {
-  const std::string text = folders_.node.Read(kVersionFile).value_or("");
+std::string NodeDirectory::ReadVersion() const { return ReadVersionIfThere().value_or(""); }
+
+Expected<std::string> NodeDirectory::ReadVersionIfThere() const {
+  const auto read = ReadIfThere(folders_.node, kVersionFile);
+  if (!read) return std::unexpected(read.error());
+  const std::string text = read->value_or("");
   const std::string whose = server_ + " ";
   return text.starts_with(whose) && ParseNumber(text.substr(whose.size())) ? text.substr(whose.size()) : "";
 }
@@ -134,9 +164,12 @@ void NodeDirectory::ChangeVersion(const std::string& version, bool only_raises) 
   // The node's lock does not exclude other threads of this process.
   static Mutex mutex;
   const berth::Lock lock(mutex);
-  if (only_raises && ReadVersion().empty()) return;
+  const auto known = ReadVersionIfThere();
+  // The known version may be newer than `version`.
+  if (!known) return WriteNote(kVersionFile, "");
+  if (only_raises && known->empty()) return;
   const std::int64_t newer = ParseNumber(version).value_or(0);
-  if (newer > 0 && ParseNumber(ReadVersion()).value_or(0) >= newer) return;
+  if (newer > 0 && ParseNumber(*known).value_or(0) >= newer) return;
   // If the new version cannot be written, remove the old one: an outdated version would lead to outdated lists. Without
   // a version the next call sends a consistent LIST, which is slower but correct.
   WriteNote(kVersionFile, newer > 0 ? server_ + " " + std::to_string(newer) : "");
@@ -151,12 +184,13 @@ Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachme
   return id;
 }
 
-std::optional<ipam::OpenIntent> NodeDirectory::ReadIntent(const ipam::Attachment& attachment,
-                                                          const ipam::Block& block) const {
+Expected<std::optional<ipam::OpenIntent>> NodeDirectory::ReadIntent(const ipam::Attachment& attachment,
+                                                                    const ipam::Block& block) const {
   const std::string id = IntentId(attachment, block);
-  const auto text = folders_.intents.Read(id);
-  if (!text) return std::nullopt;
-  auto intent = ParseIntent(id, *text);
+  const auto text = ReadIfThere(folders_.intents, id);
+  if (!text) return std::unexpected(text.error());
+  if (!*text) return std::nullopt;
+  auto intent = ParseIntent(id, **text);
   if (intent) return *std::move(intent);
   return ipam::OpenIntent{.id = id, .attachment = attachment, .block = {}};
 }
@@ -169,13 +203,10 @@ Expected<void> NodeDirectory::CloseIntent(const ipam::Attachment& attachment, co
 
 Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_view prefix) const {
   std::vector<ipam::OpenIntent> intents;
-  const auto names = folders_.intents.Names();
-  if (!names) return std::unexpected(names.error());
-  for (const std::string& name : *names) {
-    if (!name.starts_with(prefix)) continue;
-    const auto text = folders_.intents.Read(name);
-    if (!text) continue;  // another process has closed the intent meanwhile
-    auto intent = ParseIntent(name, *text);
+  const auto texts = ReadAll(folders_.intents, prefix);
+  if (!texts) return std::unexpected(texts.error());
+  for (const auto& [name, text] : *texts) {
+    auto intent = ParseIntent(name, text);
     if (!intent) {
       return Fail(
           ErrorCode::kInternal,
@@ -199,18 +230,13 @@ void NodeDirectory::ForgetHandedOut(const ipam::Attachment& attachment, const st
 
 Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
   std::vector<HandedOut> all;
-  const Folder& folder = folders_.handed_out;
-  const auto names = folder.Names();
-  if (!names) return std::unexpected(names.error());
-  for (const std::string& name : *names) {
-    errno = 0;
-    const auto text = folder.Read(name);
-    if (!text && errno == ENOENT) continue;  // another process has removed the note meanwhile
-    if (!text) return FailIo("read", folder.PathOf(name));
-    auto one = ParseHandedOut(*text);
+  const auto texts = ReadAll(folders_.handed_out, "");
+  if (!texts) return std::unexpected(texts.error());
+  for (const auto& [name, text] : *texts) {
+    auto one = ParseHandedOut(text);
     if (!one) {
       return Fail(ErrorCode::kInternal,
-                  folder.PathOf(name) + ": " + one.error().message,
+                  folders_.handed_out.PathOf(name) + ": " + one.error().message,
                   "the text of the file names an address: check that no pod uses this address, then remove the file");
     }
     all.push_back(*std::move(one));
@@ -221,8 +247,9 @@ Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
 Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const {
   // Calls may arrive in another order than they started: keep the latest start.
   const auto known = DeletedAt(attachment);
+  if (!known) return std::unexpected(known.error());
   auto marked =
-      known && *known >= started ? Expected<void>() : folders_.deleted.Write(attachment, std::to_string(started));
+      *known && **known >= started ? Expected<void>() : folders_.deleted.Write(attachment, std::to_string(started));
   ForgetOldMarks();
   return marked;
 }
@@ -235,12 +262,15 @@ void NodeDirectory::ForgetOldMarks() const {
     // A time in the future is from before a reboot, which did not clear the directory.
     return time && *time <= now && now - *time < age;
   };
-  if (is_younger(ReadNumber(folders_.node, kForgotFile), kForgetEvery)) return;
+  const auto forgot = ReadNumber(folders_.node, kForgotFile);
+  if (!forgot || is_younger(*forgot, kForgetEvery)) return;
   if (!folders_.node.Write(kForgotFile, std::to_string(now))) return;
   const auto names = folders_.deleted.Names();
   if (!names) return;
   for (const std::string& name : *names) {
-    if (!cni::IsAttachment(name) || is_younger(ReadNumber(folders_.deleted, name), kMarkLifetime)) continue;
+    if (!cni::IsAttachment(name)) continue;
+    const auto marked = ReadNumber(folders_.deleted, name);
+    if (!marked || is_younger(*marked, kMarkLifetime)) continue;
     static_cast<void>(folders_.deleted.Remove(name).has_value());
   }
   // The file of an ADD stays if no DEL comes.
@@ -252,10 +282,10 @@ void NodeDirectory::ForgetOldMarks() const {
   }
 }
 
-std::optional<BootNanos> NodeDirectory::DeletedAt(const ipam::Attachment& attachment) const {
-  const auto marked = ReadNumber(folders_.deleted, attachment);
+Expected<std::optional<BootNanos>> NodeDirectory::DeletedAt(const ipam::Attachment& attachment) const {
+  auto marked = ReadNumber(folders_.deleted, attachment);
   // A time in the future is from before a reboot, which did not clear the directory: CLOCK_BOOTTIME restarts at 0.
-  if (!marked || *marked > BootTimeNow()) return std::nullopt;
+  if (marked && *marked && **marked > BootTimeNow()) return std::nullopt;
   return marked;
 }
 
@@ -277,7 +307,9 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
   auto file = folders_.node.OpenFile(kCreatorLockFile, O_RDWR | O_CREAT);
   if (!file) return file;
   if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
-  if (folders_.node.Read(kCreatorFile) == instance) return file;
+  const auto owner = ReadIfThere(folders_.node, kCreatorFile);
+  if (!owner) return std::unexpected(owner.error());
+  if (*owner == instance) return file;
   return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
 
@@ -319,7 +351,8 @@ Expected<std::set<ipam::Attachment>> NodeDirectory::ReadRunning(BootNanos since)
   if (!names) return std::unexpected(names.error());
   for (const std::string& attachment : *names) {
     const auto file = folders_.running.OpenFile(attachment, O_RDWR);
-    if (!file) continue;  // another process has removed the file meanwhile
+    if (!file && errno == ENOENT) continue;  // another process has removed the file meanwhile
+    if (!file) return std::unexpected(file.error());
     const bool is_locked = flock(file->descriptor(), LOCK_EX | LOCK_NB) != 0;
     const auto ended = EndOf(*file);
     // A file's time in the future is from before a reboot, or from an earlier version of berth.

@@ -54,13 +54,13 @@ class NodeDirectory {
   // ID.
   [[nodiscard]] Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
   // The attachment's open intent for that block. An intent that cannot be understood counts as a POST in doubt, which
-  // stays in doubt longest.
-  [[nodiscard]] std::optional<ipam::OpenIntent> ReadIntent(const ipam::Attachment& attachment,
-                                                           const ipam::Block& block) const;
+  // stays in doubt longest. Errors: kIo: the file cannot be read.
+  [[nodiscard]] Expected<std::optional<ipam::OpenIntent>> ReadIntent(const ipam::Attachment& attachment,
+                                                                     const ipam::Block& block) const;
   [[nodiscard]] Expected<void> CloseIntent(const std::string& id) const;
   [[nodiscard]] Expected<void> CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
-  // All intents whose attachment begins with `prefix`. A file that cannot be understood is an error, because its
-  // attachment may hold an address.
+  // All intents whose attachment begins with `prefix`. A file that cannot be read or understood is an error, because
+  // its attachment may hold an address.
   [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;
 
   // Stores a note of an address before an agent gives it, because the agent may die before it writes the entry. The
@@ -74,7 +74,9 @@ class NodeDirectory {
   // Records that a DEL of the attachment has come, whose process started at `started`. Removes marks, and files of
   // HoldRunning, that are older than eleven minutes.
   [[nodiscard]] Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
-  [[nodiscard]] std::optional<BootNanos> DeletedAt(const ipam::Attachment& attachment) const;
+  // When the process of the attachment's latest DEL started. nullopt: no DEL has come. Errors: kIo: the mark cannot be
+  // read.
+  [[nodiscard]] Expected<std::optional<BootNanos>> DeletedAt(const ipam::Attachment& attachment) const;
 
   // Records that an ADD of the attachment runs, until the HeldFile closes, and sets the file's time as NoteEnd does.
   // Errors: kIo.
@@ -95,7 +97,7 @@ class NodeDirectory {
   // creations have ended.
   [[nodiscard]] Expected<void> BecomeNodeOwner(const std::string& instance) const;
   // Keeps other agents from becoming the owner of the node until the HeldFile closes. Errors: kUnavailable: another
-  // agent is the owner by now; kIo.
+  // agent is the owner by now; kIo: the owner is unknown.
   [[nodiscard]] Expected<HeldFile> HoldNodeOwnership(const std::string& instance) const;
 
   // Whether somebody has removed the folder. If somebody has, no other process finds files that are written there.
@@ -114,6 +116,8 @@ class NodeDirectory {
   };
   NodeDirectory(Folders folders, std::string server) : folders_(std::move(folders)), server_(std::move(server)) {}
   void ForgetOldMarks() const;
+  // Like ReadVersion. Errors: kIo: the version cannot be read.
+  [[nodiscard]] Expected<std::string> ReadVersionIfThere() const;
   void ChangeVersion(const std::string& version, bool only_raises) const;
 
   Folders folders_;

@@ -196,6 +196,52 @@ TEST_F(NodeDirectoryTest, ADelKeepsTheNoteOfAnAddress) {
   EXPECT_EQ(a_.ReadHandedOut(), std::vector{one});
 }
 
+// A file that cannot be read, for example because the process has too many open files, is not a missing file. In these
+// tests a symbolic link stands for such a file.
+class UnreadableFileTest : public NodeDirectoryTest {
+ protected:
+  void PutUnreadable(const std::string& name) const {
+    std::filesystem::create_symlink("nowhere", a_.path() + "/" + name);
+  }
+  // True: the result is an error that names the file.
+  template <typename T>
+  static bool IsErrorAbout(const Expected<T>& read, const std::string& name) {
+    return !read && read.error().code == ErrorCode::kIo && read.error().message.find(name) != std::string::npos;
+  }
+
+  const ipam::Attachment attachment_ = "0123456789ab-aaaaaaaaaaaaaaaa";
+};
+
+TEST_F(UnreadableFileTest, AnIntentIsNotClosed) {
+  ipam::Block block;
+  block.name = "10.55.0.0-26";
+  PutUnreadable("intents/" + attachment_ + ".10.55.0.0-26");
+  EXPECT_TRUE(IsErrorAbout(a_.ReadIntents(attachment_ + "."), "10.55.0.0-26"));
+  EXPECT_TRUE(IsErrorAbout(a_.ReadIntent(attachment_, block), "10.55.0.0-26"));
+}
+
+TEST_F(UnreadableFileTest, AMarkOfADelCounts) {
+  PutUnreadable("deleted/" + attachment_);
+  EXPECT_TRUE(IsErrorAbout(a_.DeletedAt(attachment_), attachment_));
+  EXPECT_TRUE(IsErrorAbout(a_.MarkDeleted(attachment_, BootTimeNow()), attachment_));
+}
+
+TEST_F(UnreadableFileTest, AMarkOfADelIsNotRemovedAsOld) {
+  PutUnreadable("deleted/" + attachment_);
+  ASSERT_TRUE(a_.MarkDeleted("0123456789ab-bbbbbbbbbbbbbbbb", BootTimeNow()));
+  EXPECT_TRUE(std::filesystem::is_symlink(a_.path() + "/deleted/" + attachment_));
+}
+
+TEST_F(UnreadableFileTest, AnAddMayStillRun) {
+  PutUnreadable("running/" + attachment_);
+  EXPECT_TRUE(IsErrorAbout(a_.ReadRunning(0), attachment_));
+}
+
+TEST_F(UnreadableFileTest, TheOwnerOfTheNodeIsUnknown) {
+  PutUnreadable("creator");
+  EXPECT_TRUE(IsErrorAbout(a_.HoldNodeOwnership("first"), "creator"));
+}
+
 TEST_F(NodeDirectoryTest, AMissingFolderOfNotesIsAnErrorAndNotAnEmptyList) {
   std::filesystem::remove_all(a_.path() + "/handed-out");
   EXPECT_FALSE(a_.ReadHandedOut().has_value());
