@@ -300,6 +300,35 @@ TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
   EXPECT_EQ(succeeded, kCalls);
 }
 
+TEST_F(AgentTest, AnAddThatMeetsAFullSharedPoolListsItsBlocksTwice) {
+  PutPool("four-blocks", "10.77.0.0/28", "Shared", 30);
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  int filled = 0;
+  while (Add("filler-" + std::to_string(filled), "four-blocks").ok) ++filled;
+  ASSERT_EQ(filled, 14);
+  // The next agent does not know that all blocks are claimed.
+  agent_.reset();
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the next agent is ready");
+  constexpr int kCalls = 16;
+  std::atomic<int> lists = 0;
+  api_.SetFaults([&lists](const k8sclient::Request& request) {
+    lists += IsListOfSharedBlocks(request) ? 1 : 0;
+    return ApiFault::kNone;
+  });
+  std::latch begin(kCalls);
+  std::vector<std::jthread> calls;
+  for (int i = 0; i < kCalls; ++i) {
+    calls.emplace_back([this, &begin, i] {
+      begin.arrive_and_wait();
+      EXPECT_FALSE(Add("c" + std::to_string(i), "four-blocks").ok);
+    });
+  }
+  calls.clear();
+  EXPECT_LE(lists, 2 * kCalls);
+}
+
 TEST_F(AgentTest, AFirstBlockOfACountedPoolIsClaimedWhateverItsWarmAddresses) {
   PutPool("p1", "10.55.0.0/26", "Node");
   api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["resource"] = "ipv4"; });

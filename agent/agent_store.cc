@@ -355,8 +355,11 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
                 "the time limit passed while another call claimed a block of pool " + pool.name,
                 "the runtime tries the call again");
   }
-  const bool blocks_came = pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited;
-  return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came, .is_all_claimed = turns_.IsAllClaimed(pool)};
+  const bool is_all_claimed = turns_.IsAllClaimed(pool);
+  // If the call before this one found no unclaimed block, it brought no Shared block either.
+  const bool blocks_came =
+      pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited && !is_all_claimed;
+  return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came, .is_all_claimed = is_all_claimed};
 }
 
 Expected<std::vector<ipam::OpenIntent>> AgentStore::ReadOpenIntents(const ipam::Attachment& attachment) {
