@@ -43,7 +43,7 @@ class DirectCall {
   [[nodiscard]] Expected<std::string> Serve();
   // Call if the answer of an ADD could not be printed. Frees the addresses that this ADD has newly got.
   [[nodiscard]] Expected<void> TakeBackAdd();
-  // Call when the answer of an ADD was printed.
+  // Call when the answer of an ADD was printed, as the last thing before the process ends.
   void AnswerDelivered() { node::NodeDirectory::NoteEnd(running_); }
 
   [[nodiscard]] const std::string& node() const { return place_.node; }

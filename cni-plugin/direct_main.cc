@@ -43,8 +43,9 @@ int ServeDirectly(const PluginCall& called, node::BootNanos started) {
     if (!taken_back) log.Failed(environment, config, taken_back.error());
     return EXIT_FAILURE;
   }
-  call.AnswerDelivered();
   log.Succeeded(environment, config, call.node(), call.attachment(), *text);
+  // Last, because a runtime's list for a GC may lack this ADD until this process ends.
+  call.AnswerDelivered();
   return EXIT_SUCCESS;
 }
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth-direct serves calls only in direct mode. No API server runs at the kubeconfig's address: an error with this
 // address shows that berth-direct tried to reach it.
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string>
+#include <sys/inotify.h>
+#include <unistd.h>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +17,8 @@
 #include "base/places.h"
 #include "cni-plugin/berth_test_setup.h"
 #include "cni-plugin/scripted_agent.h"
+#include "cni/attachment.h"
+#include "k8sclient/testing/scripted_server.h"
 #include "node/lock_watch.h"
 #include "node/node_directory.h"
 #include "node/node_mode.h"
@@ -27,12 +35,12 @@ class DirectMode : public testing::Test {
  protected:
   DirectMode() { WriteKubeconfig("u"); }
 
-  void WriteKubeconfig(const std::string& user) const {
+  void WriteKubeconfig(const std::string& user, const std::string& server = "http://127.0.0.1:1") const {
     const json kubeconfig = {{"apiVersion", "v1"},
                              {"kind", "Config"},
                              {"current-context", "c"},
                              {"contexts", {{{"name", "c"}, {"context", {{"cluster", "k"}, {"user", user}}}}}},
-                             {"clusters", {{{"name", "k"}, {"cluster", {{"server", "http://127.0.0.1:1"}}}}}},
+                             {"clusters", {{{"name", "k"}, {"cluster", {{"server", server}}}}}},
                              {"users", {{{"name", user}, {"user", json::object()}}}}};
     std::ofstream(folder_ / "kubeconfig") << kubeconfig;
   }
@@ -84,6 +92,52 @@ TEST_F(DirectMode, AnAddThatFailedLeavesNoFileThatSaysThatItRuns) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   EXPECT_THAT(ErrorOf(RunPlugin(Call("ADD")))["msg"], HasSubstr(kApiServer));
   EXPECT_TRUE(std::filesystem::is_empty(Directory().path() + "/running"));
+}
+
+// Answers with a pool, and with a block of it in which the container c1 has an address.
+void ServePoolAndBlock(k8sclient::testing::Peer& peer) {
+  const json ready = {{{"type", "Ready"}, {"status", "True"}, {"reason", "Accepted"}}};
+  const json pool = {{"metadata", {{"name", "p1"}, {"uid", "uid-of-p1"}, {"resourceVersion", "1"}}},
+                     {"spec", {{"subnet", "10.55.0.0/24"}, {"blockSize", 26}}},
+                     {"status", {{"conditions", ready}}}};
+  const json block = {
+      {"metadata", {{"name", "10.55.0.0-26"}, {"uid", "uid-of-block"}, {"resourceVersion", "2"}}},
+      {"spec",
+       {{"cidr", "10.55.0.0/26"}, {"node", "n1"}, {"pool", "p1"}, {"poolUID", "uid-of-p1"}, {"space", "default"}}},
+      {"allocations", {{"1", "ns/p u-1 " + cni::MakeAttachment("n1", "c1", "eth0") + " i=eth0 t=1"}}},
+      {"used", 1},
+      {"free", 61}};
+  const json blocks = {{"metadata", {{"resourceVersion", "2"}}}, {"items", {block}}};
+  while (const auto request = peer.ReadRequest()) {
+    const bool is_pool = request->target.find("/ippools/p1") != std::string::npos;
+    peer.Answer(200, (is_pool ? pool : blocks).dump(), "Content-Type: application/json\r\n");
+  }
+}
+
+// A runtime's list of attachments may lack an ADD whose process still writes its log. A GC keeps the address of this
+// ADD only if the end of the ADD is noted afterwards.
+TEST_F(DirectMode, AnAddNotesItsEndLast) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  const k8sclient::testing::ScriptedServer server(ServePoolAndBlock);
+  WriteKubeconfig("u", server.url());
+  const std::string log = folder_ / "log";
+  std::ofstream(log) << "";
+  const node::HeldFile changes(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ASSERT_GE(inotify_add_watch(changes.descriptor(), log.c_str(), IN_MODIFY), 0);
+  ASSERT_GE(inotify_add_watch(changes.descriptor(), (Directory().path() + "/running").c_str(), IN_ATTRIB), 0);
+  cni_testing::PluginCall call = Call("ADD");
+  call.input.insert(call.input.find(R"("nodeName")"), R"("logLevel":"info","logFile":")" + log + R"(",)");
+  const PluginOutcome outcome = RunPlugin(call);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  std::vector<std::uint32_t> seen;
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  const ssize_t length = read(changes.descriptor(), buffer.data(), buffer.size());
+  for (ssize_t at = 0; at < length;) {
+    const auto* const event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+    seen.push_back(event->mask);
+    at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+  }
+  EXPECT_EQ(seen, (std::vector<std::uint32_t>{IN_ATTRIB, IN_MODIFY, IN_ATTRIB}));
 }
 
 TEST_F(DirectMode, AWordThatIsNoModeIsAnErrorThatNamesTheFile) {
