@@ -318,7 +318,7 @@ Expected<Reply> Agent::Add(Call& call) {
     if (auto removed = journal_->Remove(attachment); !removed) return std::unexpected(removed.error());
   }
   if (auto free = quarantine_.MustNotHold(attachment, call.deadline); !free) return std::unexpected(free.error());
-  if (!is_away_) call.store.HandOutStandby(clock_.Now() + kDeferredMax);
+  if (!is_away_) call.store.HandOutStandby();
   const std::uint64_t known = own_.Generation();
   auto answer = call.ipam.Add(*request);
   if (!answer && answer.error().code == ErrorCode::kExhausted && FoundBlocks(known, call.deadline)) {
@@ -434,7 +434,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
         if (failure && IsAway(failure->code)) GoAway();
         if (then) then(failure);
       });
-  store.DeferEdits(deferred, clock_.Now() + kDeferredMax);
+  store.DeferEdits(deferred);
   auto released = engine.Del(attachment);
   deferred->End(released ? std::nullopt : std::optional(released.error()));
   return released;

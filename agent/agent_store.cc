@@ -145,7 +145,7 @@ Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std:
                                                             ipam::Freshness freshness) {
   if (freshness == ipam::Freshness::kHint) {
     pools_generation_ = own_.Generation();
-    return view_.IsListed() ? view_.Pools(names) : remote_.ReadPools(names, freshness);
+    return view_.Pools(names);
   }
   std::vector<ipam::PoolView> pools;
   for (const std::string& name : names) {
@@ -188,10 +188,7 @@ Expected<void> AgentStore::SettleUnread() {
   return directory_.CloseIntent(unread.attachment, *unread.block);
 }
 
-Expected<ipam::Labels> AgentStore::ReadNodeLabels() {
-  if (auto labels = view_.NodeLabels()) return *std::move(labels);
-  return remote_.ReadNodeLabels();
-}
+Expected<ipam::Labels> AgentStore::ReadNodeLabels() { return view_.NodeLabels(); }
 
 Expected<ipam::Labels> AgentStore::ReadNamespaceLabels(const std::string& name) {
   if (auto labels = view_.NamespaceLabels(name)) return *std::move(labels);
@@ -218,7 +215,7 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
   if (seen->shared()) return EditShared(seen, change);
   if (deferred_ != nullptr && !change.fence) {
     deferred_->Begin();
-    own_.EditDeferred(seen, change, deferred_deadline_, [deferred = deferred_](const Expected<BlockView>& written) {
+    own_.EditDeferred(seen, change, [deferred = deferred_](const Expected<BlockView>& written) {
       deferred->End(written ? std::nullopt : std::optional(written.error()));
     });
     return seen;
@@ -295,7 +292,7 @@ std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, co
   const auto settled = [&directory = directory_, attachment = change.attachment, block = seen->name] {
     directory.ForgetHandedOut(attachment, block);
   };
-  BlockView given = own_.HandOut(seen, change, deferred_deadline_, settled);
+  BlockView given = own_.HandOut(seen, change, settled);
   if (given == nullptr) return std::nullopt;
   const auto offset = ipam::Find(*given, change.attachment);
   BERTH_CHECK(offset.has_value());

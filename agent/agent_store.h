@@ -121,19 +121,13 @@ class AgentStore final : public ipam::BlockStore {
   // other blocks.
   void LimitEdits(std::chrono::milliseconds limit) { edit_max_ = limit; }
 
-  // From now on edits of own blocks become deferred changes: they succeed at once, and are written or have failed by
-  // the deadline. An edit with a fence still waits, because it settles a write in doubt. Requires: the caller has the
-  // attachment's turn, and ReadOpenIntents returned no intent of the attachment.
-  void DeferEdits(std::shared_ptr<DeferredEdits> deferred, SteadyTime deadline) {
-    deferred_ = std::move(deferred);
-    deferred_deadline_ = deadline;
-  }
+  // From now on edits of own blocks become deferred changes: they succeed at once, and are written later. An edit with
+  // a fence still waits, because it settles a write in doubt. Requires: the caller has the attachment's turn, and
+  // ReadOpenIntents returned no intent of the attachment.
+  void DeferEdits(std::shared_ptr<DeferredEdits> deferred) { deferred_ = std::move(deferred); }
 
-  // From now on an ADD may take an address on standby. Its entry is written by the deadline or later.
-  void HandOutStandby(SteadyTime deadline) {
-    hands_out_ = true;
-    deferred_deadline_ = deadline;
-  }
+  // From now on an ADD may take an address on standby, whose entry is written later.
+  void HandOutStandby() { hands_out_ = true; }
 
   // Whether this ADD took an address that it could neither note nor write. The caller of the ADD must not be told this
   // address.
@@ -191,7 +185,6 @@ class AgentStore final : public ipam::BlockStore {
   std::shared_ptr<DeferredEdits> deferred_;
   bool hands_out_ = false;
   bool leaves_unnoted_ = false;
-  SteadyTime deferred_deadline_{};
   Unread unread_;
   ipam::PoolView latest_pool_;  // pool that was read after this call created a block of it, or nullptr
   // own_.Generation() before this call last read pools. The call does not use blocks that were added later, because its

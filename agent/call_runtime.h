@@ -14,8 +14,6 @@
 
 namespace berth::agent {
 
-// Time limit of a write whose call is already answered.
-inline constexpr std::chrono::seconds kDeferredMax{10};
 // Time limit of one step of the agent's work besides calls.
 inline constexpr std::chrono::seconds kStepMax{20};
 

@@ -128,11 +128,6 @@ void ClusterView::ListAll(const std::stop_token& stop) {
   for (const Watch& watch : watches_) ListOnce(api_, clock_, watch.options, watch.actions, stop);
 }
 
-bool ClusterView::IsListed() const {
-  const Lock lock(mutex_);
-  return pools_listed_ && node_listed_;
-}
-
 bool ClusterView::WaitUntilListed(std::chrono::milliseconds limit) {
   Lock lock(mutex_);
   return listed_.wait_for(
@@ -250,9 +245,8 @@ std::vector<ipam::PoolView> ClusterView::AllPools() const {
   return pools;
 }
 
-std::optional<ipam::Labels> ClusterView::NodeLabels() const {
+ipam::Labels ClusterView::NodeLabels() const {
   const Lock lock(mutex_);
-  if (!node_listed_) return std::nullopt;
   return node_labels_;
 }
 

@@ -52,7 +52,6 @@ class ClusterView {
   void ListAll(const std::stop_token& stop);
   // Waits until pools and the Node were listed once. Returns false if the time limit passes before.
   [[nodiscard]] bool WaitUntilListed(std::chrono::milliseconds limit);
-  [[nodiscard]] bool IsListed() const;
 
   // Reads the newest version of the pool; from now on Pools returns no older version. Returns nullptr if the pool does
   // not exist; then Pools does not return it until ReadLatest finds it again. Errors: those of the GET; kInvalid: the
@@ -75,10 +74,11 @@ class ClusterView {
   [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
   // The API server was restored from a backup: every pool has to be read again.
   void Distrust();
-  // nullopt: not known yet. After the Node was listed, a missing Node counts as a Node without labels.
-  [[nodiscard]] std::optional<ipam::Labels> NodeLabels() const;
+  // A missing Node counts as a Node without labels. Requires: the Node was listed.
+  [[nodiscard]] ipam::Labels NodeLabels() const;
   // Returns the Node's address counts, by resource (docs/scheduling.md), if one of them has risen since the last call.
   [[nodiscard]] std::optional<std::map<std::string, std::int64_t>> TakeRisenNumbers();
+  // nullopt: no watch has shown the namespace.
   [[nodiscard]] std::optional<ipam::Labels> NamespaceLabels(const std::string& name) const;
 
  private:

@@ -229,8 +229,7 @@ void OwnBlocks::WakeNext(const BlockState& state) {
   }
 }
 
-void OwnBlocks::EditDeferred(const BlockView& seen, const ipam::Change& change, SteadyTime /*deadline*/,
-                             const EditDone& done) {
+void OwnBlocks::EditDeferred(const BlockView& seen, const ipam::Change& change, const EditDone& done) {
   Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
   if (core_.stopped() || state == nullptr) {
@@ -285,8 +284,7 @@ void OwnBlocks::AwaitDeferred(SteadyTime deadline) {
   });
 }
 
-BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, SteadyTime /*deadline*/,
-                             std::function<void()> settled) {
+BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, std::function<void()> settled) {
   const Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
   if (state == nullptr) return nullptr;
@@ -324,7 +322,7 @@ void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& pla
   ipam::ApplyStandbyPlan(plan, renewed, seen->standby.size());
   ipam::TrimStandby(renewed);
   if (!ipam::HasHeldEntry(renewed)) renewed.standby.clear();
-  if (renewed.standby != seen->standby) EditDeferred(seen, {.standby = plan}, {}, [](const auto&) {});
+  if (renewed.standby != seen->standby) EditDeferred(seen, {.standby = plan}, [](const auto&) {});
 }
 
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {

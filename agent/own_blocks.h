@@ -99,12 +99,12 @@ class OwnBlocks {
   // patch takes, up to 250 ms (kLingerMax). `done` is called once with what Edit would return: from any thread, without
   // a lock held, maybe before EditDeferred returns. Until then Snapshot shows the block with the change.
   using EditDone = std::function<void(const Expected<ipam::BlockView>&)>;
-  void EditDeferred(const ipam::BlockView& seen, const ipam::Change& change, SteadyTime deadline, const EditDone& done);
+  void EditDeferred(const ipam::BlockView& seen, const ipam::Change& change, const EditDone& done);
   // Gives the change's attachment an address on standby. Returns the block as Snapshot shows it from now on. The entry
   // goes with each patch of the block, like a deferred change, until it is written. `settled` is called once, when the
   // entry is written, given back or lost: from any thread, maybe before HandOut returns; not if this agent ends before.
   // Returns nullptr if no address may be handed out; the caller then uses Edit.
-  [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change, SteadyTime deadline,
+  [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change,
                                         std::function<void()> settled);
   // Whether the attachment has a handed-out address of the block whose entry is not written.
   [[nodiscard]] bool IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const;

@@ -64,7 +64,7 @@ TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) 
   ASSERT_TRUE(Add(1).has_value());
   const ipam::BlockOffset first = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();
   constexpr std::chrono::milliseconds kWithin{200};
-  ASSERT_NE(HandOut(2, nullptr, kWithin), nullptr);
+  ASSERT_NE(HandOut(2), nullptr);
   api_.SetFaults([](const k8sclient::Request& request) {
     return request.method == Method::kPatch ? ApiFault::kLostAfterCommit : ApiFault::kUnavailable;
   });
@@ -108,7 +108,7 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
       if (!written) other = written.error().code;
     };
     own_.EditDeferred(
-        Stored(), {.attachment = ipam::TestAttachment(60), .what = ipam::SetEntries{{{60, TextOf(60)}}}}, Soon(), note);
+        Stored(), {.attachment = ipam::TestAttachment(60), .what = ipam::SetEntries{{{60, TextOf(60)}}}}, note);
     const auto added = Add(number);
     ASSERT_TRUE(IsStored(number));
     ASSERT_GT(patches, 1);
@@ -120,7 +120,7 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
 TEST_F(OwnBlocksTest, AChangeThatNobodyWaitsForIsShownWhileItsPatchIsUnderWay) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
-  own_.EditDeferred(Stored(), Release(1), Soon(), [](const auto&) {});
+  own_.EditDeferred(Stored(), Release(1), [](const auto&) {});
   int patches = 0;
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method != Method::kPatch) return k8sclient::testing::ApiFault::kNone;
@@ -143,10 +143,8 @@ TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
     return ++patches == 1 ? ApiFault::kLateCommit : ApiFault::kInvalid;
   });
-  own_.EditDeferred(Stored(),
-                    {.attachment = ipam::TestAttachment(107), .what = ipam::SetEntries{{{7, ""}}}},
-                    Soon(),
-                    [](const auto&) {});
+  own_.EditDeferred(
+      Stored(), {.attachment = ipam::TestAttachment(107), .what = ipam::SetEntries{{{7, ""}}}}, [](const auto&) {});
   // The patch with both changes is in doubt, the next patch is refused, and then each change is tried alone.
   EXPECT_EQ(Add(1).error().code, ErrorCode::kUnknownOutcome);
 }
@@ -232,7 +230,7 @@ TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
   ipam::Change first = Taking(6);
   first.may_take_standby = false;
   ASSERT_TRUE(own_.Edit(seen, first, Soon()).has_value());
-  const auto hand_out = [&](int number) { return own_.HandOut(seen, Taking(number), Soon(), [] {}); };
+  const auto hand_out = [&](int number) { return own_.HandOut(seen, Taking(number), [] {}); };
   ASSERT_NE(hand_out(2), nullptr);
   clock_.Suspend(std::chrono::minutes(6));
   ASSERT_TRUE(Add(3).has_value());

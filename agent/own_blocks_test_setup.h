@@ -117,11 +117,10 @@ class OwnBlocksTest : public ::testing::Test {
     change.may_take_standby = false;
     return (agent == nullptr ? own_ : *agent).Edit(Named(), change, Soon());
   }
-  ipam::BlockView HandOut(int number, OwnBlocks* agent = nullptr,
-                          std::chrono::milliseconds within = std::chrono::seconds(5)) {
+  ipam::BlockView HandOut(int number, OwnBlocks* agent = nullptr) {
     ipam::Change change = Taking(number);
     change.standby.reset();
-    return (agent == nullptr ? own_ : *agent).HandOut(Named(), change, clock_.Now() + within, [] {});
+    return (agent == nullptr ? own_ : *agent).HandOut(Named(), change, [] {});
   }
   [[nodiscard]] bool Holds(int number) const { return own_.Holds(ipam::TestAttachment(number)); }
   [[nodiscard]] bool IsStored(int number) const {

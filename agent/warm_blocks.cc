@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 
 #include <spdlog/spdlog.h>
 
@@ -30,11 +29,11 @@ bool WarmBlocks::Claim() {
   generation_ = parts_.own.Generation();
   const std::vector<BlockView> blocks = parts_.own.Snapshot();
   std::int64_t spare = std::numeric_limits<std::int64_t>::max();
-  const std::optional<ipam::Labels> labels = parts_.view.NodeLabels();
+  const ipam::Labels labels = parts_.view.NodeLabels();
   for (const ipam::PoolView& pool : parts_.view.AllPools()) {
     const bool is_wanted = pool->warm_addresses > 0 || !pool->resource.empty();
     const bool is_for_node = pool->affinity == ipam::Affinity::kNode && is_wanted && ipam::CheckUsable(*pool) &&
-                             (!pool->node_selector || pool->node_selector->Matches(labels.value_or(ipam::Labels{})));
+                             (!pool->node_selector || pool->node_selector->Matches(labels));
     if (is_for_node) spare = std::min(spare, ClaimFor(*pool, blocks));
   }
   spare_ = spare;

@@ -27,7 +27,7 @@ namespace {
 
 // When a Node has been gone for this time, the controller may free the addresses of its pods (docs/controller.md).
 constexpr Nanos kNodeGone = std::chrono::minutes(5);
-// Time for which an agent may try to write an answered DEL before it syncs its journal (kDeferredMax of the agent).
+// Time for which an agent may try to write an answered DEL before it syncs its journal (kRequestMax of the agent).
 constexpr Nanos kUnsynced = 11s;
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation

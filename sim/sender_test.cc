@@ -49,7 +49,7 @@ class Sender final : public agent::OwnBlocksTest {
       return request.method == Method::kPatch ? ApiFault::kLostAfterCommit : ApiFault::kUnavailable;
     });
     const auto begin = std::chrono::steady_clock::now();
-    own_.EditDeferred(Stored(), Taking(1), begin + seconds(60), [](const auto&) {});
+    own_.EditDeferred(Stored(), Taking(1), [](const auto&) {});
     const auto call = [&](int number, seconds time) {
       EXPECT_FALSE(own_.Edit(Stored(), Taking(number), begin + time).has_value());
     };
