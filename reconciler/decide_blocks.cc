@@ -95,7 +95,10 @@ class BlockPass {
     const bool is_scarce = left < (was_scarce ? std::max(wanting, sharers * claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);
     for (const BlockToGive& candidate : Candidates(blocks)) {
-      if (changes_ >= kBlockChangesMax) return decision_.WakeAt(now_.steady);
+      if (changes_ >= kBlockChangesMax) {
+        KeepLeaving(*candidate.block);
+        continue;
+      }
       const bool is_needed = left < wanting;
       if (left >= urgent && !is_needed) return;
       const SteadyTime due = candidate.since + kEmptyMin + JitterOf(candidate.block->name);
@@ -163,6 +166,12 @@ class BlockPass {
       return true;
     }
     return Delete(seen);
+  }
+
+  // The next decision has room for the block's deletion. Until then no Node counts a block that is leaving.
+  void KeepLeaving(const SeenBlock& seen) {
+    decision_.WakeAt(now_.steady);
+    if (const auto before = leaving_.find(seen.name); before != leaving_.end()) left_.insert(*before);
   }
 
   [[nodiscard]] bool IsCounted(const std::string& pool_uid, const SeenBlock& seen) const {

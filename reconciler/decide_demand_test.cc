@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "crds/quantity.h"
+#include "reconciler/decide_drain.h"
 #include "reconciler/numbers_world.h"
 
 namespace berth::reconciler {
@@ -254,6 +255,27 @@ TEST(Demand, CountsABlockAgainThatABoundPodNeeds) {
   world.Waiting("w", On("b")).Pass(11);
   world.Bound("late").Pass(60);
   EXPECT_EQ(world.Shown("n1"), "8");
+}
+
+// While the controller has more blocks to change than one decision may change.
+TEST(Demand, DoesNotCountALeavingBlockAgainWhileManyOtherBlocksGo) {
+  NumbersWorld world(PoolOf(1));
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
+  world.Waiting("w", On("b"));
+  for (int i = 0; i < 30 && world.Shown("n1") != "0"; ++i) world.Pass(0);
+  ASSERT_EQ(world.Shown("n1"), "0") << "the block is leaving";
+  TestWorld& t = world.world();
+  t.Pool("a", {{"subnet", "10.56.0.0/16"}, {"blockSize", 29}, {"resource", ""}}, {.is_ready = true});
+  t.Space("default", {"a", "v4"});
+  t.world.nodes.PutShown({.name = "off", .uid = "u", .is_out_of_service = true}, t.now.steady);
+  for (unsigned i = 0; i < 4 * kBlockChangesMax; ++i) {
+    const std::string cidr = "10.56." + std::to_string(i / 32) + "." + std::to_string(i % 32 * 8) + "/29";
+    t.Block(cidr, "a", {}, {.node = "off"});
+  }
+  const Lines lines = world.Pass(60);
+  EXPECT_EQ(CountOf(lines, "delete block 10.56."), 4 * kBlockChangesMax);
+  EXPECT_EQ(CountOf(lines, "delete block 10.55.0.0-29"), 1U);
+  EXPECT_EQ(CountOf(lines, "node n1 ipv4=8"), 0U);
 }
 
 TEST(Demand, OfPodsThatAreGoneIsOver) {
