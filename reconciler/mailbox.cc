@@ -53,19 +53,19 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   Lock lock(mutex_);
   has_news_ = false;
   has_low_priority_news_ = false;
-  auto pools = TakeFrom(pools_);
-  auto spaces = TakeFrom(spaces_);
-  auto reservations = TakeFrom(reservations_);
-  auto blocks = TakeFrom(blocks_);
-  auto pods = TakeFrom(pods_);
+  auto pools = TakeFrom(Of<SeenPool>());
+  auto spaces = TakeFrom(Of<crds::Space>());
+  auto reservations = TakeFrom(Of<SeenReservation>());
+  auto blocks = TakeFrom(Of<SeenBlock>());
+  auto pods = TakeFrom(Of<SeenPod>());
   const auto vanished = std::exchange(vanished_, {});
   const std::uint64_t pods_version = pods_version_;
   const std::uint64_t first_pods_version = first_pods_version_;
-  auto nodes = TakeFrom(nodes_);
-  auto leases = TakeFrom(leases_);
-  auto allocations = TakeFrom(allocations_);
-  world.knows_allocations = allocations_.is_loaded;
-  world.knows_holders = pods_.is_loaded && nodes_.is_loaded && leases_.is_loaded;
+  auto nodes = TakeFrom(Of<SeenNode>());
+  auto leases = TakeFrom(Of<SeenLease>());
+  auto allocations = TakeFrom(Of<SeenAllocation>());
+  world.knows_allocations = Has<SeenAllocation>();
+  world.knows_holders = Has<SeenPod>() && Has<SeenNode>() && Has<SeenLease>();
   lock.unlock();
   // A pod that vanished before the first fetch still existed at the version of the first list.
   if (world.pods.version() == 0) world.pods.AdvanceTo(first_pods_version);
@@ -119,13 +119,13 @@ void Mailbox::ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version)
 void Mailbox::ObserveDeletion(SeenPod pod, std::uint64_t version) {
   const Lock lock(mutex_);
   if (version != 0) pods_version_ = version;
-  pods_.changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
+  Of<SeenPod>().changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
   vanished_.emplace_back(std::move(pod), true);
   Ring<SeenPod>();
 }
 
 void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
-  for (auto& [key, pod] : pods_.changes) {
+  for (auto& [key, pod] : Of<SeenPod>().changes) {
     if (!pod) continue;
     const auto found = listed.find(key);
     if (found != listed.end() && found->second.identity() == pod->identity()) continue;
@@ -140,7 +140,7 @@ void Mailbox::AdvancePodsTo(std::uint64_t version) {
 
 bool Mailbox::IsLoaded() const {
   const Lock lock(mutex_);
-  return pools_.is_loaded && spaces_.is_loaded && reservations_.is_loaded && blocks_.is_loaded;
+  return Has<SeenPool>() && Has<crds::Space>() && Has<SeenReservation>() && Has<SeenBlock>();
 }
 
 bool Mailbox::WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop) {

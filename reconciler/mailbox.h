@@ -12,7 +12,9 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -87,7 +89,13 @@ class Mailbox {
   void NoteReplaced(const std::map<PodKey, SeenPod>& listed) BERTH_REQUIRES(mutex_);
 
   template <typename Seen>
-  [[nodiscard]] Pending<Seen>& Of() BERTH_REQUIRES(mutex_);
+  [[nodiscard]] Pending<Seen>& Of() BERTH_REQUIRES(mutex_) {
+    return std::get<Pending<Seen>>(pending_);
+  }
+  template <typename Seen>
+  [[nodiscard]] bool Has() const BERTH_REQUIRES(mutex_) {
+    return std::get<Pending<Seen>>(pending_).is_loaded;
+  }
   template <typename Seen>
   void Ring() BERTH_REQUIRES(mutex_) {
     if constexpr (kIsLowPriority<Seen>) {
@@ -105,51 +113,13 @@ class Mailbox {
   std::condition_variable_any news_;
   bool has_news_ BERTH_GUARDED_BY(mutex_) = false;
   bool has_low_priority_news_ BERTH_GUARDED_BY(mutex_) = false;
-  Pending<SeenPool> pools_ BERTH_GUARDED_BY(mutex_);
-  Pending<crds::Space> spaces_ BERTH_GUARDED_BY(mutex_);
-  Pending<SeenReservation> reservations_ BERTH_GUARDED_BY(mutex_);
-  Pending<SeenBlock> blocks_ BERTH_GUARDED_BY(mutex_);
-  Pending<SeenPod> pods_ BERTH_GUARDED_BY(mutex_);
+  std::tuple<Pending<SeenPool>, Pending<crds::Space>, Pending<SeenReservation>, Pending<SeenBlock>, Pending<SeenPod>,
+             Pending<SeenNode>, Pending<SeenLease>, Pending<SeenAllocation>>
+      pending_ BERTH_GUARDED_BY(mutex_);
   // Pods that vanished. True: the watch saw the deletion; false: only a list lacks the pod.
   std::vector<std::pair<SeenPod, bool>> vanished_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t pods_version_ BERTH_GUARDED_BY(mutex_) = 0;
   std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // of the first list
-  Pending<SeenNode> nodes_ BERTH_GUARDED_BY(mutex_);
-  Pending<SeenLease> leases_ BERTH_GUARDED_BY(mutex_);
-  Pending<SeenAllocation> allocations_ BERTH_GUARDED_BY(mutex_);
 };
-
-template <>
-inline Mailbox::Pending<SeenPool>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return pools_;
-}
-template <>
-inline Mailbox::Pending<crds::Space>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return spaces_;
-}
-template <>
-inline Mailbox::Pending<SeenReservation>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return reservations_;
-}
-template <>
-inline Mailbox::Pending<SeenBlock>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return blocks_;
-}
-template <>
-inline Mailbox::Pending<SeenPod>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return pods_;
-}
-template <>
-inline Mailbox::Pending<SeenNode>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return nodes_;
-}
-template <>
-inline Mailbox::Pending<SeenLease>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return leases_;
-}
-template <>
-inline Mailbox::Pending<SeenAllocation>& Mailbox::Of() BERTH_REQUIRES(mutex_) {
-  return allocations_;
-}
 
 }  // namespace berth::reconciler
