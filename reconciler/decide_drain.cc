@@ -18,7 +18,7 @@ std::vector<std::string> Without(std::vector<std::string> finalizers, std::strin
   return finalizers;
 }
 
-enum class Fate : std::uint8_t { kStays, kIsDeleted, kPoolIsDeleted, kPoolIsGone };
+enum class Fate : std::uint8_t { kStays, kGoes, kPoolIsGone };
 
 class BlockDrain {
  public:
@@ -64,9 +64,8 @@ class BlockDrain {
 
  private:
   [[nodiscard]] Fate FateOf(const SeenBlock& seen) const {
-    if (seen.block->deleting) return Fate::kIsDeleted;
-    if (live_.contains(seen.pool_uid)) return Fate::kStays;
-    return deleted_.contains(seen.pool_uid) ? Fate::kPoolIsDeleted : Fate::kPoolIsGone;
+    if (seen.block->deleting || deleted_.contains(seen.pool_uid)) return Fate::kGoes;
+    return live_.contains(seen.pool_uid) ? Fate::kStays : Fate::kPoolIsGone;
   }
 
   const Now& now_;
