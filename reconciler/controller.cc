@@ -74,7 +74,18 @@ Now Controller::ReadClock() {
           .steady = clock_.Now()};
 }
 
-void Controller::BeginWithOldPods() { state_.pods_are_old_until = clock_.Now() + kPodsOldMax; }
+void Controller::BeginWithOldPods() {
+  state_.pods_are_old_until = clock_.Now() + kPodsOldMax;
+  knows_nodes_without_numbers_ = false;
+}
+
+void Controller::NoteNodesWithoutNumbers() {
+  if (knows_nodes_without_numbers_ || !world_.knows_holders) return;
+  knows_nodes_without_numbers_ = true;
+  for (const auto& [name, node] : world_.nodes.all()) {
+    if (node.numbers.empty()) state_.without_numbers.insert(name);
+  }
+}
 
 void Controller::Run(const std::stop_token& stop) {
   auto next = clock_.Now();
@@ -87,6 +98,7 @@ void Controller::Run(const std::stop_token& stop) {
 steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   mailbox_.FetchInto(world_, clock_.Now());
   if (!mailbox_.IsLoaded()) return clock_.Now() + kPassPeriodMax;
+  NoteNodesWithoutNumbers();
   did_something_ = false;
   const Now now = ReadClock();
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));

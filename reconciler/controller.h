@@ -43,7 +43,7 @@ class Controller {
   // every deletion of a pod that still matters (VersionForSuccessor). Called by the thread of Run. Set before Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
 
-  // The watch of pods begins at the version that the previous leader left. Call before Run.
+  // There was a previous leader, and the watch of pods begins at the version that it left. Call before Run.
   void BeginWithOldPods();
 
   // If Settings::unrequested is set: called after the first decision of each pass with the addresses that nodes have
@@ -62,6 +62,8 @@ class Controller {
   // Updates the metrics of the world, and logs it if this machine's clock begins or ceases to differ from the API
   // server's.
   void Report();
+  // If the previous leader has written an event that a Node shows no count, the Node has no count now.
+  void NoteNodesWithoutNumbers();
   // After a decision: forgets what later decisions do not need, and logs when the brake on freeing orphans changes.
   void AfterDecision(const Decision& decision, const Now& now);
   // The resourceVersion from which a successor must watch pods to see every deletion whose entry is not freed yet. As
@@ -91,6 +93,7 @@ class Controller {
   Performer performer_;
   bool did_something_ = false;
   bool was_braked_ = false;
+  bool knows_nodes_without_numbers_ = true;
   std::chrono::steady_clock::time_point vanished_forgotten_;
   std::optional<std::chrono::steady_clock::time_point> looked_;  // when the metrics of the world were last updated
 };

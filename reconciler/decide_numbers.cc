@@ -45,7 +45,6 @@ struct NumberDecider::Plan {
   std::map<std::string, std::optional<std::int64_t>> numbers = {};
   std::string news = {};
   bool is_bad_news = false;
-  bool is_first = false;
   bool is_waited_for = false;  // pods wait for this write
   bool is_calm = true;         // no pod waits, and kLeftMin units are left before and after, for every resource
   bool is_raise = false;
@@ -169,17 +168,14 @@ class NumberDecider::Pass {
     if (const SteadyTime due = *since + kAbsentFor; now_.steady < due) return decision_.WakeAt(due);
     // If the Node has never shown a count, the scheduler has placed no pod because of one. But a new leader has not
     // seen what the Node showed before, and begins with pods as they were then.
-    const bool was_shown = scope_.world.nodes.WasShown(node.name, resource);
     Tally fresh = tally;
-    if (was_shown || now_.steady < scope_.state.pods_are_old_until) {
+    if (scope_.world.nodes.WasShown(node.name, resource) || now_.steady < scope_.state.pods_are_old_until) {
       const auto* listed = Listed(node, *since + kAbsentFor);
       if (listed == nullptr) return;
       fresh = TallyOf(node.name, resource, *listed);
     }
     if (!fresh.Number()) return;
-    if (!plan.is_bad_news && (plan.news.empty() || !was_shown))
-      plan.news = "the Node shows " + Text(resource) + ": " + std::to_string(*fresh.Number());
-    plan.is_first = plan.is_first || !was_shown;
+    if (plan.news.empty()) plan.news = "the Node shows " + Text(resource) + ": " + std::to_string(*fresh.Number());
     Write(node, resource, fresh.Number(), fresh, plan);
   }
 
@@ -249,8 +245,7 @@ class NumberDecider::Pass {
                                             .resource_version = plan.node->resource_version,
                                             .numbers = std::move(plan.numbers),
                                             .news = std::move(plan.news),
-                                            .is_bad_news = plan.is_bad_news,
-                                            .is_first = plan.is_first});
+                                            .is_bad_news = plan.is_bad_news});
   }
 
   NumberDecider& decider_;

@@ -155,9 +155,6 @@ struct ShowNumbers {
   // The text of an event: why the Node shows no count any more, or that it shows one. Empty: no event.
   std::string news = {};
   bool is_bad_news = false;
-  // This controller has never seen the Node show the count. An earlier leader may have told people that the Node shows
-  // none.
-  bool is_first = false;
 };
 // Reads the node's pods with a consistent list, into ControllerState::pods_listed.
 struct ListPods {
@@ -254,7 +251,7 @@ struct ControllerState {
   std::map<std::string, PodsListed> pods_listed;
   // When the address counts of a Node were last written, by node.
   std::map<std::string, SteadyTime> numbers_written;
-  // Nodes of which the last event said that they show no count.
+  // Nodes of which the last event said that they show no count, or may have said so before this controller led.
   std::set<std::string> without_numbers;
 };
 

@@ -350,12 +350,11 @@ struct Performer::Visitor {
     return {};
   }
 
-  // Writes an event that there is a count only if an event has said that there is none, or may have said so before this
-  // controller led.
+  // Writes an event that there is a count only if an event may have said that there is none.
   void TellOfNumbers(const SeenNode& node, const ShowNumbers& action) const {
     if (action.news.empty()) return;
     const bool is_new = action.is_bad_news ? state.without_numbers.insert(node.name).second
-                                           : state.without_numbers.erase(node.name) > 0 || action.is_first;
+                                           : state.without_numbers.erase(node.name) > 0;
     if (!is_new) return;
     Announce({.kind = kNodeKind,
               .name = node.name,
