@@ -13,8 +13,20 @@ constexpr std::chrono::milliseconds kConflictMax{1000};
 constexpr std::chrono::milliseconds kMax{30'000};
 constexpr std::chrono::minutes kForgetAfter{5};
 constexpr int kDoublingsMax = 10;
+// The wait that all hanging keys share, times the duration of the last request.
+constexpr int kHangingFactor = 2;
+constexpr const char* kHangingKey = "hanging";
 
 }  // namespace
+
+bool Backoff::MayTry(const std::string& key, Time now) const {
+  return NotBefore(key) <= now && (!Hangs(key) || NotBefore(kHangingKey) <= now);
+}
+
+bool Backoff::Hangs(const std::string& key) const {
+  const auto found = waits_.find(key);
+  return found != waits_.end() && found->second.hangs;
+}
 
 Backoff::Time Backoff::NotBefore(const std::string& key) const {
   const auto found = waits_.find(key);
@@ -26,6 +38,7 @@ void Backoff::Pause(const std::string& key, std::chrono::milliseconds pause, Tim
 }
 
 std::chrono::milliseconds Backoff::Failed(const std::string& key, const Error& error, Time now) {
+  EndHanging(key);
   Wait& wait = waits_[key];
   const bool is_conflict = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
                            error.code == ErrorCode::kAlreadyExists;
@@ -38,7 +51,30 @@ std::chrono::milliseconds Backoff::Failed(const std::string& key, const Error& e
   return pause;
 }
 
-void Backoff::Succeeded(const std::string& key) { waits_.erase(key); }
+std::chrono::milliseconds Backoff::Hung(const std::string& key, const Error& error, std::chrono::milliseconds took,
+                                        Time now) {
+  const auto pause = Failed(kHangingKey,
+                            {.code = ErrorCode::kTimeout,
+                             .message = {},
+                             .details = {},
+                             .retry_after = std::max(error.retry_after, kHangingFactor * took)},
+                            now);
+  waits_[key].hangs = true;
+  Pause(key, pause, now);
+  return pause;
+}
+
+void Backoff::Succeeded(const std::string& key) {
+  EndHanging(key);
+  waits_.erase(key);
+}
+
+void Backoff::EndHanging(const std::string& key) {
+  const auto found = waits_.find(key);
+  if (found == waits_.end() || !found->second.hangs) return;
+  found->second.hangs = false;
+  waits_.erase(kHangingKey);
+}
 
 std::optional<Backoff::Time> Backoff::Next(Time now) const {
   std::optional<Time> next;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backoff: how long the controller waits after a failure before it tries an object again.
+//
+// A key hangs if its last request failed only after a long time. All keys that hang share one wait, at least twice as
+// long as the last of these requests took. So requests of hanging keys take at most a third of the controller's time.
 #pragma once
 
 #include <chrono>
@@ -16,9 +19,10 @@ class Backoff {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  [[nodiscard]] bool MayTry(const std::string& key, Time now) const { return NotBefore(key) <= now; }
-  // The earliest time of the next try; Time::min() if the key does not wait.
+  [[nodiscard]] bool MayTry(const std::string& key, Time now) const;
+  // When the key's own wait ends; Time::min() if the key does not wait.
   [[nodiscard]] Time NotBefore(const std::string& key) const;
+  [[nodiscard]] bool Hangs(const std::string& key) const;
   // Allows no try before now + pause, whatever the key waited for before.
   void Pause(const std::string& key, std::chrono::milliseconds pause, Time now);
   // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after a conflict (the watch will
@@ -26,6 +30,8 @@ class Backoff {
   // s or longer, it ends at the next whole second of the clock, up to 1 s later than returned. So thousands of objects
   // that the API server refused are tried again in one pass, and not in one pass each.
   std::chrono::milliseconds Failed(const std::string& key, const Error& error, Time now);
+  // Notes that the key's request failed after `took`, and that the key hangs from now on. Returns the wait.
+  std::chrono::milliseconds Hung(const std::string& key, const Error& error, std::chrono::milliseconds took, Time now);
   void Succeeded(const std::string& key);
 
   // The first time after `now` at which a key's wait ends.
@@ -38,7 +44,11 @@ class Backoff {
   struct Wait {
     int failures = 0;
     Time not_before;
+    bool hangs = false;
   };
+  // The key has been answered, so another key that hangs may be tried.
+  void EndHanging(const std::string& key);
+
   std::map<std::string, Wait> waits_;
 };
 

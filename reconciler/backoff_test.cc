@@ -55,6 +55,39 @@ TEST(Backoff, StartsAnewAfterASuccess) {
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
 }
 
+TEST(Backoff, LetsHangingKeysShareAWaitTwiceAsLongAsTheLastOfTheirRequestsTook) {
+  Backoff backoff;
+  EXPECT_FALSE(backoff.Hangs("a"));
+  EXPECT_EQ(backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(2000), kStart), milliseconds(4000));
+  EXPECT_EQ(backoff.Hung("b", Of(ErrorCode::kConflict), milliseconds(10'000), kStart), milliseconds(20'000));
+  EXPECT_TRUE(backoff.Hangs("a") && backoff.Hangs("b"));
+  EXPECT_LT(backoff.NotBefore("a"), backoff.NotBefore("b"));
+  for (const char* key : {"a", "b"}) {
+    EXPECT_FALSE(backoff.MayTry(key, kStart + milliseconds(19'999))) << key;
+    EXPECT_TRUE(backoff.MayTry(key, kStart + milliseconds(20'000))) << key;
+  }
+  EXPECT_TRUE(backoff.MayTry("c", kStart)) << "this key does not hang";
+}
+
+TEST(Backoff, LetsTheNextHangingKeyGoAsSoonAsOneIsAnsweredInTime) {
+  for (const bool succeeds : {true, false}) {
+    Backoff backoff;
+    backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(2000), kStart);
+    backoff.Hung("b", Of(ErrorCode::kTimeout), milliseconds(10'000), kStart);
+    succeeds ? backoff.Succeeded("b") : static_cast<void>(backoff.Failed("b", Of(ErrorCode::kInvalid), kStart));
+    EXPECT_FALSE(backoff.Hangs("b"));
+    EXPECT_TRUE(backoff.Hangs("a"));
+    EXPECT_TRUE(backoff.MayTry("a", kStart + milliseconds(4000)));
+  }
+}
+
+TEST(Backoff, WaitsEverLongerForKeysThatGoOnHanging) {
+  Backoff backoff;
+  milliseconds wait{};
+  for (int i = 0; i < 100; ++i) wait = backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(2000), kStart);
+  EXPECT_EQ(wait, milliseconds(30'000));
+}
+
 TEST(Backoff, SaysWhenTheNextMayBeTried) {
   Backoff backoff;
   EXPECT_FALSE(backoff.Next(kStart).has_value());

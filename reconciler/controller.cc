@@ -30,6 +30,8 @@ constexpr std::chrono::milliseconds kCallMax{10'000};
 constexpr std::chrono::milliseconds kBackgroundCallMax{2'000};
 // If the API server does not answer the request of an action, this action waits 2 s longer than the other actions.
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
+// If a request fails after this time, its action hangs: a little less than the shortest time limit of a request, 2 s.
+constexpr std::chrono::milliseconds kHangsFrom{1'900};
 constexpr std::chrono::milliseconds kBackgroundPerPass{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // The answer to a deletion does not contain the object's new version, which comes by the watch.
@@ -107,8 +109,10 @@ steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   if (auto snapshot = std::exchange(decision.extender_snapshot, std::nullopt))
     on_extender_snapshot(*std::move(snapshot), world_, now.steady);
   AfterDecision(decision, now);
-  if (state_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision)) {
-    RunRelisted(decision, stop);
+  if (state_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, /*hanging=*/false, stop)) {
+    std::optional<Decision> relisted;
+    if (WantsRelist(decision)) relisted = RunRelisted(decision, stop);
+    static_cast<void>(PerformAll(relisted ? *relisted : decision, /*hanging=*/true, stop));
   }
   const auto end = clock_.Now();
   metrics_.PassEnded(end - now.steady, decision);
@@ -165,22 +169,25 @@ std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) cons
   return version;
 }
 
-std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
+std::vector<const Action*> Controller::InOrder(const Decision& decision, bool hanging) const {
   std::vector<std::pair<steady_clock::time_point, const Action*>> by_wait;
   by_wait.reserve(decision.actions.size());
   for (const Action& action : decision.actions) {
-    // An address count was decided by a list of pods that grows old, so it is written first in any case.
-    const bool is_first = std::holds_alternative<ShowNumbers>(action);
-    by_wait.emplace_back(is_first ? steady_clock::time_point::min() : state_.backoff.NotBefore(KeyOf(action)), &action);
+    const ObjectKey key = KeyOf(action);
+    if (state_.backoff.Hangs(key) != hanging) continue;
+    // An address count was decided by a list of pods that grows old, so it is written first even after a conflict.
+    const bool is_first = !hanging && std::holds_alternative<ShowNumbers>(action);
+    by_wait.emplace_back(is_first ? steady_clock::time_point::min() : state_.backoff.NotBefore(key), &action);
   }
   std::ranges::stable_sort(by_wait, {}, &std::pair<steady_clock::time_point, const Action*>::first);
   const auto actions = std::views::elements<1>(by_wait);
   return {actions.begin(), actions.end()};
 }
 
-bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
+bool Controller::PerformAll(const Decision& decision, bool hanging, const std::stop_token& stop) {
   std::map<std::string_view, steady_clock::time_point> background_ends;  // by BackgroundKey
-  for (const Action* const one : InOrder(decision)) {
+  std::set<std::size_t> hung;                                            // kinds of actions
+  for (const Action* const one : InOrder(decision, hanging)) {
     if (stop.stop_requested()) return false;
     const Action& action = *one;
     const Now now = ReadClock();
@@ -190,14 +197,19 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     if (!state_.backoff.MayTry(key, now.steady) ||
         (background != nullptr && !state_.backoff.MayTry(background, now.steady)))
       continue;
+    if (hung.contains(action.index())) continue;
     if (background != nullptr &&
         now.steady > background_ends.try_emplace(background, now.steady + kBackgroundPerPass).first->second)
       continue;
     const auto done = performer_.Perform(
         action, now, k8sclient::CallOptions::Within(background == nullptr ? kCallMax : kBackgroundCallMax, stop));
     if (!done) {
-      HandleFailure(key, done.error(), background == nullptr ? kServerKey : background);
-      if (IsServerAway(done.error().code) && background == nullptr) return false;
+      HandleFailure(key, done.error(), background == nullptr ? kServerKey : background, now.steady);
+      if (background != nullptr || hanging) continue;
+      const bool hangs = state_.backoff.Hangs(key);
+      if (hangs) hung.insert(action.index());
+      // If actions of two kinds hang, all will.
+      if (hangs ? hung.size() > 1 : IsServerAway(done.error().code)) return false;
       continue;
     }
     if (background != nullptr) state_.backoff.Succeeded(background);
@@ -217,14 +229,15 @@ bool Controller::WantsRelist(const Decision& decision) {
                              [&](const ObjectKey& key) { return state_.backoff.MayTry(key, now); });
 }
 
-void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
+std::optional<Decision> Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
+  const auto began = clock_.Now();
   const auto relisted = Relist(api_, world_, ReadClock().unix_ms, k8sclient::CallOptions::Within(kRelistMax, stop));
   if (!relisted) {
-    HandleFailure(kRelistKey, relisted.error(), kServerKey);
-    return;
+    HandleFailure(kRelistKey, relisted.error(), kServerKey, began);
+    return std::nullopt;
   }
   state_.backoff.Succeeded(kRelistKey);
-  const Decision decision = decider_.Decide(world_, state_, ReadClock(), /*relisted=*/true);
+  Decision decision = decider_.Decide(world_, state_, ReadClock(), /*relisted=*/true);
   state_.freed.clear();
   std::set<ObjectKey> acted_on;
   for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
@@ -232,19 +245,29 @@ void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& st
     if (!acted_on.contains(key)) state_.backoff.Pause(key, kAfterRelist, clock_.Now());
   }
   // The actions of the decision before the relist are done. These actions are about the same objects, as they are now.
-  static_cast<void>(PerformAll(decision, stop));
+  if (!PerformAll(decision, /*hanging=*/false, stop)) return std::nullopt;
+  return decision;
 }
 
-void Controller::HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server) {
+void Controller::HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server, SteadyTime began) {
   const auto now = clock_.Now();
   const bool is_passing = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
                           error.code == ErrorCode::kAlreadyExists;
-  // If one background request hangs, assume that the next hundred will hang too.
-  const bool hangs = server != kServerKey && error.code == ErrorCode::kUnknownOutcome;
-  const bool is_away = IsServerAway(error.code) || hangs;
-  const auto wait = state_.backoff.Failed(is_away ? server : key, error, now);
-  // Then the next action goes first, because this action may be the one that takes too long.
-  if (is_away) state_.backoff.Pause(key, wait + kAfterOthers, now);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(now - began);
+  const bool hangs = took >= kHangsFrom;
+  // If one background write gets no answer, assume that the next hundred will get none.
+  const bool is_away =
+      IsServerAway(error.code) || (error.code == ErrorCode::kUnknownOutcome && (hangs || server != kServerKey));
+  std::chrono::milliseconds wait{};
+  if (hangs) {
+    // If an action hangs once more, that says nothing about the others.
+    if (is_away && !state_.backoff.Hangs(key)) state_.backoff.Failed(server, error, now);
+    wait = state_.backoff.Hung(key, error, took, now);
+  } else {
+    wait = state_.backoff.Failed(is_away ? server : key, error, now);
+    // Then the next action goes first.
+    if (is_away) state_.backoff.Pause(key, wait + kAfterOthers, now);
+  }
   if (!is_passing) metrics_.WriteFailed(berth::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,

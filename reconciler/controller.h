@@ -70,17 +70,17 @@ class Controller {
   // new as that allows, because the API server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
   // Address counts and actions whose objects do not wait come first, in the decision's order. Then come the others, in
-  // the order in which their waits end. So two actions whose requests get no answer do not take turns while all other
-  // actions wait.
-  [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision) const;
-  // Performs the actions that the back-off allows. False: the API server does not answer, or stop is requested, so the
-  // rest was not tried.
-  bool PerformAll(const Decision& decision, const std::stop_token& stop);
+  // the order in which their waits end. `hanging`: only the actions that hang (backoff.h), or only the others.
+  [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision, bool hanging) const;
+  // Performs the actions of InOrder that the back-off allows. If an action begins to hang, leaves the other actions of
+  // its kind for the next pass. False: the API server does not answer, or stop is requested, so the rest was not tried.
+  bool PerformAll(const Decision& decision, bool hanging, const std::stop_token& stop);
   [[nodiscard]] bool WantsRelist(const Decision& decision);
-  // Lists the objects again, decides on the relisted world, and acts.
-  void RunRelisted(const Decision& unlisted, const std::stop_token& stop);
-  // `server`: the back-off key that waits if the API server does not answer.
-  void HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server);
+  // Lists the objects again, decides on the relisted world, and performs the actions that do not hang. Returns the
+  // decision; nothing: the API server does not answer.
+  std::optional<Decision> RunRelisted(const Decision& unlisted, const std::stop_token& stop);
+  // A request that began at `began` failed. `server`: the back-off key that waits if the API server does not answer.
+  void HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server, SteadyTime began);
   [[nodiscard]] std::chrono::steady_clock::time_point NextPass(const Decision& decision, bool did_something);
 
   k8sclient::Api& api_;

@@ -26,7 +26,7 @@ const std::string kNodes(kNodesPath);
 const std::string kNumber = "ipam.berth.dev/ipv4";
 
 // Passes everything to another Api. A patch of a Node takes `takes` of the clock's time, but at most as long as the
-// caller waits; if it takes that long, the caller gets no answer.
+// caller waits; if it takes that long, the caller gets no answer. A patch of a Node in `hanging` gets no answer.
 class SlowNodesApi final : public k8sclient::Api {
  public:
   SlowNodesApi(k8sclient::Api& inner, k8sclient::testing::FakeClock& clock) : inner_(inner), clock_(clock) {}
@@ -38,8 +38,11 @@ class SlowNodesApi final : public k8sclient::Api {
     ++patches;
     // Before the model moves its clock, a caller's limit is a time span from now.
     const auto limit = std::chrono::ceil<seconds>(options.deadline - steady_clock::now());
-    clock_.Advance(std::min<milliseconds>(takes, limit));
-    if (takes >= limit) return Fail(ErrorCode::kUnknownOutcome, "no answer");
+    const bool hangs = takes >= limit || std::ranges::any_of(hanging, [&](const std::string& node) {
+                         return request.path == kNodes + "/" + node + "/status";
+                       });
+    clock_.Advance(hangs ? limit : takes);
+    if (hangs) return Fail(ErrorCode::kUnknownOutcome, "no answer");
     return inner_.Call(request, options);
   }
   Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
@@ -48,6 +51,7 @@ class SlowNodesApi final : public k8sclient::Api {
   }
 
   milliseconds takes{0};
+  std::vector<std::string> hanging;  // names of Nodes
   int patches = 0;
 
  private:
@@ -213,6 +217,20 @@ TEST_F(ControllerNumbersTest, ThatAreAnsweredSlowlyHaveTheirSliceOfAPass) {
   slow_.takes = milliseconds(100);
   EXPECT_LE(LongestPass(seconds(20)), milliseconds(600));
   EXPECT_EQ(slow_.patches, 30) << "in the end each Node is written";
+}
+
+TEST_F(ControllerNumbersTest, OfTwoNodesWhosePatchesHangDoNotKeepTheOtherNodesFromTheirs) {
+  for (int i = 1; i <= 30; ++i) PutNode("n" + std::to_string(i));
+  slow_.hanging = {"n1", "n10"};
+  StartAnew(slow_, settings_);
+  PassWithNodes(seconds(20));
+  for (int i = 1; i <= 30; ++i) {
+    const std::string node = "n" + std::to_string(i);
+    EXPECT_EQ(NumberOf(node) == "none", node == "n1" || node == "n10") << node << " shows " << NumberOf(node);
+  }
+  PutNode("n31");
+  PassWithNodes(seconds(10));
+  EXPECT_EQ(NumberOf("n31"), "0");
 }
 
 class ControllerNumbersEventsTest : public ControllerNumbersTest {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -57,9 +58,10 @@ class ControllerQuestionsTest : public ControllerOrphansTest {
   static constexpr int kBlocks = 4;
   static constexpr int kEntries = 5;
 
-  ControllerQuestionsTest() {
+  explicit ControllerQuestionsTest(Settings settings = {.reclaim = Reclaim::kOn})
+      : ControllerOrphansTest(std::move(settings)) {
     PutPool("many", {{"subnet", "10.60.0.0/14"}});
-    Settle();
+    Pass(seconds(5));
     controller_ = std::make_unique<Controller>(slow_, server_clock_, *mailbox_, metrics_, settings_);
     mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
     std::map<PodKey, SeenPod> pods;
@@ -134,6 +136,59 @@ TEST_F(ControllerQuestionsTest, ThatHangForThreeBlocksDoNotKeepAFourthBlockFromB
   for (const char* block : {"0", "1", "2"}) EXPECT_EQ(BlocksOfNextQuestions(), block);
   EXPECT_TRUE(BlocksOfNextQuestions().starts_with('3'));
   EXPECT_EQ(CountHeld(3), 0);
+}
+
+TEST_F(ControllerQuestionsTest, ThatHangForTwoBlocksDoNotKeepANewPoolFromBecomingReady) {
+  LetHang("01");
+  for (const char* block : {"0", "1"}) EXPECT_EQ(BlocksOfNextQuestions(), block);
+  PutPool("late", {{"subnet", "10.90.0.0/24"}});
+  for (int i = 0; i < 10; ++i) Pass(seconds(1));
+  EXPECT_EQ(ReadyOf("late"), "True/Accepted");
+}
+
+TEST_F(ControllerQuestionsTest, ThatHangTakeAThirdOfTheTimeAtMostAndOneQuestionIsAskedAtATime) {
+  LetHang("0123");
+  for (const char* block : {"0", "1", "2", "3"}) EXPECT_EQ(BlocksOfNextQuestions(), block);
+  const auto began = clock_.Now();
+  seconds hung{0};
+  for (int i = 0; i < 600; ++i) {
+    slow_.asked.clear();
+    Pass(seconds(1));
+    ASSERT_LE(slow_.asked.size(), 1U);
+    hung += seconds(10) * slow_.asked.size();
+  }
+  EXPECT_GT(hung, seconds(0));
+  EXPECT_LE(3 * hung, clock_.Now() - began + seconds(30));
+}
+
+TEST_F(ControllerQuestionsTest, ThatAreAnsweredAgainFreeTheBlocksSoon) {
+  LetHang("0123");
+  for (int i = 0; i < 300; ++i) Pass(seconds(1));
+  LetHang("");
+  for (int i = 0; i < 40; ++i) Pass(seconds(1));
+  for (int block = 0; block < kBlocks; ++block) EXPECT_EQ(CountHeld(block), 0) << "block " << block;
+}
+
+class ControllerQuestionsAndNumbersTest : public ControllerQuestionsTest {
+ protected:
+  ControllerQuestionsAndNumbersTest() : ControllerQuestionsTest({.reclaim = Reclaim::kOn, .counts = true}) {}
+};
+
+// The controller lists the node's pods before it lowers the address count.
+TEST_F(ControllerQuestionsAndNumbersTest, ThatHangForTwoBlocksDoNotKeepAnAddressCountFromBeingLowered) {
+  const json counts = {{"cpu", "4"}, {"ipam.berth.dev/ipv4", "9999"}};
+  server_->Put(
+      std::string(kNodesPath),
+      {{"metadata", {{"name", "n1"}}},
+       {"status",
+        {{"capacity", counts}, {"allocatable", counts}, {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}});
+  LetHang("01");
+  for (int i = 0; i < 60; ++i) {
+    mailbox_->Replace(ViewOf<SeenNode>(*server_, kNodesPath, ReadNode));
+    Pass(seconds(1));
+  }
+  EXPECT_FALSE(slow_.asked.empty());
+  EXPECT_NE(Object(kNodesPath, "n1")["status"]["allocatable"]["ipam.berth.dev/ipv4"], "9999");
 }
 
 }  // namespace

@@ -199,7 +199,9 @@ class NumberDecider::Pass {
         return nullptr;
       }
     }
-    if (!scope_.state.backoff.MayTry(NodeKey(node.name), now_.steady)) return nullptr;
+    const Backoff& backoff = scope_.state.backoff;
+    if (!backoff.MayTry(NodeKey(node.name), now_.steady) || !backoff.MayTry(PodListKey(node.name), now_.steady))
+      return nullptr;
     if (wants_list_.empty() || wants_list_.back().first != node.name) {
       wants_list_.emplace_back(node.name, !node.numbers.empty());
     }

@@ -32,7 +32,7 @@ struct KeyVisitor {
   ObjectKey operator()(const ConfirmReserved& a) const { return SpaceKey(a.space); }
   ObjectKey operator()(const CreateBlock& a) const { return BlockKey(a.block.name); }
   ObjectKey operator()(const ShowNumbers& a) const { return NodeKey(a.node); }
-  ObjectKey operator()(const ListPods& a) const { return NodeKey(a.node); }
+  ObjectKey operator()(const ListPods& a) const { return PodListKey(a.node); }
   ObjectKey operator()(const AskLeases& /*a*/) const { return "leases"; }
 };
 
@@ -43,6 +43,7 @@ ObjectKey PoolKey(const std::string& name) { return "IPPool/" + name; }
 ObjectKey SpaceKey(const std::string& name) { return "IPSpace/" + name; }
 ObjectKey BlockKey(const std::string& name) { return "IPBlock/" + name; }
 ObjectKey NodeKey(const std::string& name) { return "Node/" + name; }
+ObjectKey PodListKey(const std::string& node) { return NodeKey(node) + "/pods"; }
 ObjectKey AllocationObjectKey(const AllocationKey& key) { return "IPAllocation/" + key; }
 
 void Decision::WakeAt(std::int64_t unix_ms) { wake_unix_ms = std::min(wake_unix_ms.value_or(unix_ms), unix_ms); }

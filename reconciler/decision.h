@@ -176,6 +176,7 @@ using ObjectKey = std::string;
 [[nodiscard]] ObjectKey SpaceKey(const std::string& name);
 [[nodiscard]] ObjectKey BlockKey(const std::string& name);
 [[nodiscard]] ObjectKey NodeKey(const std::string& name);
+[[nodiscard]] ObjectKey PodListKey(const std::string& node);
 [[nodiscard]] ObjectKey AllocationObjectKey(const AllocationKey& key);
 // Back-off keys for the case that the API server takes no IPAllocation, or no Node, at all.
 inline constexpr const char* kAllocationsKey = "IPAllocations";
