@@ -32,6 +32,8 @@ constexpr std::chrono::milliseconds kBackgroundCallMax{2'000};
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
 // If a request fails after this time, its action hangs: a little less than the shortest time limit of a request, 2 s.
 constexpr std::chrono::milliseconds kHangsFrom{1'900};
+// Pause of all patches of Nodes after the limit was reached (node_patches.h).
+constexpr std::chrono::milliseconds kAfterPatches{100};
 constexpr std::chrono::milliseconds kBackgroundPerPass{500};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // The answer to a deletion does not contain the object's new version, which comes by the watch.
@@ -201,6 +203,10 @@ bool Controller::PerformAll(const Decision& decision, bool hanging, const std::s
     if (background != nullptr &&
         now.steady > background_ends.try_emplace(background, now.steady + kBackgroundPerPass).first->second)
       continue;
+    if (std::holds_alternative<ShowNumbers>(action) && !state_.node_patches.Take(now.steady)) {
+      state_.backoff.Pause(kNodesKey, kAfterPatches, now.steady);
+      continue;
+    }
     const auto done = performer_.Perform(
         action, now, k8sclient::CallOptions::Within(background == nullptr ? kCallMax : kBackgroundCallMax, stop));
     if (!done) {

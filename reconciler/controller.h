@@ -35,7 +35,9 @@ class Controller {
         mailbox_(mailbox),
         metrics_(metrics),
         decider_(std::move(settings)),
-        performer_(api, world_, state_, metrics) {}
+        performer_(api, world_, state_, metrics) {
+    state_.node_patches = NodePatches(decider_.settings().patches_per_second);
+  }
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 

@@ -233,6 +233,17 @@ TEST_F(ControllerNumbersTest, OfTwoNodesWhosePatchesHangDoNotKeepTheOtherNodesFr
   EXPECT_EQ(NumberOf("n31"), "0");
 }
 
+TEST_F(ControllerNumbersTest, ThatNobodyAnswersLeaveTheBurstOfPatchesForLater) {
+  for (int i = 1; i <= 150; ++i) PutNode("n" + std::to_string(i));
+  StartAnew(slow_, settings_);
+  slow_.takes = milliseconds::max();
+  PassWithNodes(seconds(60));
+  slow_.takes = milliseconds(0);
+  slow_.patches = 0;
+  for (int i = 0; i < 60 && slow_.patches == 0; ++i) PassWithNodes(seconds(1));
+  EXPECT_EQ(slow_.patches, 100);
+}
+
 class ControllerNumbersEventsTest : public ControllerNumbersTest {
  protected:
   // With so many Nodes, one that is not Ready does not make the controller suspect its own view.

@@ -64,13 +64,10 @@ class Pass {
     // First, because a list of pods that a count was decided by grows old while other actions take their time.
     std::vector<ListPods> lists;
     if (world_.knows_holders) {
-      lists = kept_.numbers.Decide({.world = world_,
-                                    .counts = kept_.counts,
-                                    .state = state_,
-                                    .counts_pools = kept_.settings.counts,
-                                    .patches_per_second = kept_.settings.patches_per_second},
-                                   now_,
-                                   decision_);
+      lists = kept_.numbers.Decide(
+          {.world = world_, .counts = kept_.counts, .state = state_, .counts_pools = kept_.settings.counts},
+          now_,
+          decision_);
     }
     if (world_.knows_holders && kept_.settings.counts) {
       kept_.demand.Decide(

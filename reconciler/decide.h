@@ -52,6 +52,7 @@ class Decider {
 
   [[nodiscard]] Decision Decide(const World& world, const ControllerState& state, const Now& now, bool relisted);
 
+  [[nodiscard]] const Settings& settings() const { return kept_.settings; }
   [[nodiscard]] const Suspects& suspects() const { return kept_.suspects; }
   [[nodiscard]] const Counts& counts() const { return kept_.counts; }
 

@@ -80,7 +80,6 @@ class NumberDecider::Pass {
     // First the Nodes for which pods wait, then those whose counts rise, then the rest; each by name.
     std::ranges::stable_sort(
         plans, {}, [](const Plan& plan) { return std::tuple(!plan.is_waited_for, !plan.is_raise); });
-    Refill();
     for (Plan& plan : plans) Emit(plan);
   }
 
@@ -225,15 +224,6 @@ class NumberDecider::Pass {
     plan.is_calm = plan.is_calm && !waits && LeftOf(shown, tally) >= kLeftMin && LeftOf(number, tally) >= kLeftMin;
   }
 
-  void Refill() {
-    const double rate = scope_.patches_per_second;
-    if (decider_.refilled_) {
-      const std::chrono::duration<double> passed = now_.steady - *decider_.refilled_;
-      decider_.tokens_ = std::min<double>(kPatchBurst, decider_.tokens_ + rate * passed.count());
-    }
-    decider_.refilled_ = now_.steady;
-  }
-
   void Emit(Plan& plan) {
     if (!scope_.state.backoff.MayTry(NodeKey(plan.node->name), now_.steady)) return;
     const auto written = scope_.state.numbers_written.find(plan.node->name);
@@ -241,8 +231,6 @@ class NumberDecider::Pass {
       const SteadyTime due = written->second + (plan.is_calm ? kCalmNodePause : kNodePause);
       if (now_.steady < due) return decision_.WakeAt(due);
     }
-    if (decider_.tokens_ < 1) return decision_.WakeAt(now_.steady + std::chrono::milliseconds(100));
-    decider_.tokens_ -= 1;
     decision_.actions.push_back(ShowNumbers{.node = plan.node->name,
                                             .resource_version = plan.node->resource_version,
                                             .numbers = std::move(plan.numbers),

@@ -42,19 +42,18 @@ inline constexpr std::chrono::minutes kListKnown{1};
 // write.
 inline constexpr std::chrono::seconds kNodePause{1};
 inline constexpr std::chrono::seconds kCalmNodePause{10};
-inline constexpr int kPatchBurst = 100;
 
 struct NumberScope {
   const World& world;
   const Counts& counts;
   const ControllerState& state;
-  bool counts_pools = true;     // false: the controller removes every count
-  int patches_per_second = 20;  // for all Nodes together
+  bool counts_pools = true;  // false: the controller removes every count
 };
 
 class NumberDecider {
  public:
-  // Adds ShowNumbers actions to the decision. Returns the lists that further counts need, the most urgent first: at
+  // Adds ShowNumbers actions to the decision, the most urgent first, also more than the controller may send at once
+  // (ControllerState::node_patches). Returns the lists that further counts need, the most urgent first: at
   // most kListsMax. Requires: world.knows_holders.
   [[nodiscard]] std::vector<ListPods> Decide(const NumberScope& scope, const Now& now, Decision& decision);
 
@@ -73,8 +72,6 @@ class NumberDecider {
 
   std::map<Key, Lowering> lowering_;
   std::map<std::string, SteadyTime> last_lists_;  // by node, of the last minute
-  double tokens_ = kPatchBurst;
-  std::optional<SteadyTime> refilled_;
 };
 
 // Whether more than a tenth of all nodes are not Ready. The controller then suspects what it sees, and no Node loses

@@ -62,7 +62,7 @@ TEST(NumberRate, OfOneNodeIsOneASecondWhilePodsWait) {
 
 TEST(NumberRate, OfAllNodesIsWhatTheSettingsSay) {
   NumbersWorld world;
-  world.world().decider = Decider({.counts = true, .patches_per_second = 5});
+  world.world().state.node_patches = NodePatches(5);
   for (int i = 0; i < 112; ++i) world.Node("n" + std::to_string(i));
   std::map<int, int> by_second;
   for (const std::string& line : world.Pass(8)) ++by_second[std::stoi(line)];

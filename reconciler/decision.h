@@ -26,6 +26,7 @@
 #include "ipam/interval_set.h"
 #include "reconciler/allocations.h"
 #include "reconciler/backoff.h"
+#include "reconciler/node_patches.h"
 #include "reconciler/pods.h"
 
 namespace berth::reconciler {
@@ -252,6 +253,7 @@ struct ControllerState {
   std::map<std::string, PodsListed> pods_listed;
   // When the address counts of a Node were last written, by node.
   std::map<std::string, SteadyTime> numbers_written;
+  NodePatches node_patches;
   // Nodes of which the last event said that they show no count, or may have said so before this controller led.
   std::set<std::string> without_numbers;
 };

@@ -145,6 +145,10 @@ class NumbersWorld {
       return true;
     }
     if (const auto* show = std::get_if<ShowNumbers>(&action)) {
+      if (!t_.state.node_patches.Take(t_.now.steady)) {
+        wake_steady_ = t_.now.steady;
+        return false;
+      }
       SeenNode node = *t_.world.nodes.Find(show->node);
       for (const auto& [resource, number] : show->numbers) {
         node.numbers.erase(resource);
