@@ -23,22 +23,24 @@ using nlohmann::json;
 // read that first showed its last renewal.
 constexpr double kJitter = 0.2;
 
+// Null if the object has no such member, or if `object` is not an object.
+json MemberOf(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it == object.end() ? json() : *it;
+}
+
 std::int64_t NumberAt(const json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_number_integer() ? it->get<std::int64_t>() : 0;
 }
 
 Lease LeaseOf(const json& object) {
-  const json spec = object.value("spec", json::object());
+  const json spec = MemberOf(object, "spec");
   return {.holder = TextAt(spec, "holderIdentity"),
           .duration_seconds = NumberAt(spec, "leaseDurationSeconds"),
           .acquire_time = TextAt(spec, "acquireTime"),
           .renew_time = TextAt(spec, "renewTime"),
           .transitions = NumberAt(spec, "leaseTransitions")};
-}
-
-std::string VersionOf(const json& object) {
-  return TextAt(object.value("metadata", json::object()), "resourceVersion");
 }
 
 json SpecOf(const Lease& lease) {
@@ -110,11 +112,16 @@ Expected<std::optional<LeaderElector::StoredLease>> LeaderElector::Read(const Ca
   return StoredLeaseOf(*object);
 }
 
-LeaderElector::StoredLease LeaderElector::StoredLeaseOf(const json& object) const {
-  const json annotations = object.value("metadata", json::object()).value("annotations", json::object());
-  return {.lease = LeaseOf(object),
-          .resource_version = VersionOf(object),
-          .note = options_.note_key.empty() ? std::string() : TextAt(annotations, options_.note_key.c_str())};
+Expected<LeaderElector::StoredLease> LeaderElector::StoredLeaseOf(const json& object) const {
+  const json metadata = MemberOf(object, "metadata");
+  std::string version = TextAt(metadata, "resourceVersion");
+  // With an empty version, the next patch would overwrite another holder.
+  if (version.empty()) return Fail(ErrorCode::kInternal, "lease " + options_.name + " has no resourceVersion");
+  const json annotations = MemberOf(metadata, "annotations");
+  return StoredLease{
+      .lease = LeaseOf(object),
+      .resource_version = std::move(version),
+      .note = options_.note_key.empty() ? std::string() : TextAt(annotations, options_.note_key.c_str())};
 }
 
 Expected<LeaderElector::StoredLease> LeaderElector::Write(const Candidate::Decision& decision,

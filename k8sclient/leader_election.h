@@ -107,7 +107,8 @@ class LeaderElector {
     std::string resource_version;
     std::string note = {};
   };
-  [[nodiscard]] StoredLease StoredLeaseOf(const nlohmann::json& object) const;
+  // Errors: kInternal: the Lease has no resourceVersion.
+  [[nodiscard]] Expected<StoredLease> StoredLeaseOf(const nlohmann::json& object) const;
 
   using OtherHolder = std::optional<Candidate::HeldBy>;
 

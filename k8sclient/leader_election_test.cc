@@ -222,6 +222,23 @@ TEST_F(LeaderElectorTest, ACandidateThatIsStoppedNeverLeads) {
   EXPECT_EQ(server_.holder(), "other");
 }
 
+TEST_F(LeaderElectorTest, DoesNotWriteALeaseWithoutAReadableVersion) {
+  for (const char* lease :
+       {R"({"metadata":"text"})", R"({"metadata":{"annotations":5}})", R"({"metadata":{"resourceVersion":5}})"}) {
+    api_.on_call = [&](const Request& request) {
+      EXPECT_EQ(request.method, Method::kGet);
+      return Response{.status = 200, .body = lease};
+    };
+    std::stop_source stop;
+    clock_.on_sleep = [&](auto) { stop.request_stop(); };
+    LeaderElector elector = Elector();
+    Error error{.code = ErrorCode::kIo, .message = {}};
+    elector.on_failure = [&](const Error& failure) { error = failure; };
+    EXPECT_TRUE(elector.Run(stop.get_token(), [](const std::stop_token&) { FAIL() << "leads"; }).has_value());
+    EXPECT_EQ(error.code, ErrorCode::kInternal);
+  }
+}
+
 // Requests a stop of the process during its first write of the Lease. If the call may be stopped, the write gets no
 // answer.
 class StoppedAtFirstWrite final : public Api {
