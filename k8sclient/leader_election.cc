@@ -161,14 +161,16 @@ Expected<LeaderElector::OtherHolder> LeaderElector::TryOnce(const CallOptions& o
 
 Expected<LeaderElector::OtherHolder> LeaderElector::DecideAndWrite(const std::optional<StoredLease>& found,
                                                                    const CallOptions& options) {
+  const auto began = clock_.Now();
   const Candidate::Decision decision =
-      candidate_.Decide(found ? std::optional(found->lease) : std::nullopt, clock_.Now(), WallNow());
+      candidate_.Decide(found ? std::optional(found->lease) : std::nullopt, began, WallNow());
   if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return *other;
   // A stop must not interrupt the write. Without the answer, this process could not give up the Lease, and the next
   // leader would have to wait until the Lease expires.
   Expected<StoredLease> written = Write(decision, found, {.deadline = options.deadline});
   if (!written) return std::unexpected(std::move(written.error()));
   last_written_ = std::move(*written);
+  renewed_at_ = began;  // other candidates see the renewal later than this
   return std::nullopt;
 }
 
@@ -189,20 +191,22 @@ bool LeaderElector::Acquire(const std::stop_token& stop) {
 }
 
 Expected<void> LeaderElector::RenewUntilStopped(const std::stop_token& stop) {
-  auto renewed_at = clock_.Now();
-  while (clock_.Sleep(options_.times.retry, stop)) {
-    const auto began = clock_.Now();
-    const auto deadline = renewed_at + options_.times.renew_deadline;
+  auto began = renewed_at_;
+  // If the last attempt took longer than the retry period, another candidate may lead by now: do not wait.
+  const auto wait = [&] {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(began + options_.times.retry - clock_.Now());
+    return std::max(left, std::chrono::milliseconds(0));
+  };
+  while (clock_.Sleep(wait(), stop)) {
+    began = clock_.Now();
+    const auto deadline = renewed_at_ + options_.times.renew_deadline;
     const Expected<OtherHolder> other =
         TryOnce({.deadline = std::min(deadline, began + options_.times.renew_deadline / 2)});
     if (other && *other) {
       return Fail(ErrorCode::kConflict,
                   "lease " + options_.name + " was taken by \"" + (*other)->holder.substr(0, 200) + "\"");
     }
-    if (other) {
-      renewed_at = began;  // other candidates see the renewal later than this
-      continue;
-    }
+    if (other) continue;
     on_failure(other.error());
     if (clock_.Now() + options_.times.retry >= deadline) {
       return Fail(ErrorCode::kUnavailable,

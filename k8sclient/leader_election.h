@@ -121,6 +121,7 @@ class LeaderElector {
   [[nodiscard]] Expected<OtherHolder> DecideAndWrite(const std::optional<StoredLease>& found,
                                                      const CallOptions& options);
   [[nodiscard]] bool Acquire(const std::stop_token& stop);
+  // Renews the Lease every retry period, counted from the start of the last attempt.
   [[nodiscard]] Expected<void> RenewUntilStopped(const std::stop_token& stop);
   void Release();
   [[nodiscard]] std::string WallNow();
@@ -131,6 +132,7 @@ class LeaderElector {
   Candidate candidate_;
   std::string found_note_;
   bool is_leading_ = false;
+  Candidate::TimePoint renewed_at_;          // start of the last successful write of the Lease
   std::optional<StoredLease> last_written_;  // the Lease as this process last wrote it; nothing: unknown
 };
 

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@ namespace berth::k8sclient {
 namespace {
 
 using nlohmann::json;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::FakeClock;
 using testing::ScriptedApi;
@@ -162,6 +164,41 @@ TEST_F(LeaderElectorTest, StopsLeadingWhenAnotherHasTakenTheLease) {
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, ErrorCode::kConflict);
   EXPECT_EQ(server_.holder(), "other") << "what is not ours is not given back";
+}
+
+TEST_F(LeaderElectorTest, RenewsEveryTwoSecondsFromTheStartOfTheLastRenewal) {
+  api_.on_call = [this](const Request& request) {
+    if (request.method != Method::kGet) clock_.Advance(milliseconds(500));
+    return server_.Answer(request);
+  };
+  clock_.on_sleep = [this](auto) {
+    if (clock_.slept().size() == 3) stop_.request_stop();
+  };
+  const auto done = Elector().Run(stop_.get_token(), &LeadUntilStopped);
+  EXPECT_TRUE(done.has_value());
+  EXPECT_EQ(clock_.slept(), std::vector(3, milliseconds(1500)));
+}
+
+// The process is stopped (SIGSTOP) before it gets the answer to its second write, or its first.
+TEST_F(LeaderElectorTest, LooksAtTheLeaseAtOnceAfterAWriteThatTookLong) {
+  for (const int writes_before : {0, 1}) {
+    LeaseServer server;
+    FakeClock clock;
+    int writes = 0;
+    api_.on_call = [&](const Request& request) {
+      auto answer = server.Answer(request);
+      if (request.method != Method::kGet && writes++ == writes_before) {
+        clock.Advance(seconds(20));
+        server.TakeFor("other");
+      }
+      return answer;
+    };
+    LeaderElector elector(api_, clock, {.path = "/leases", .name = "berth", .identity = "me"});
+    const auto done = elector.Run(stop_.get_token(), &LeadUntilStopped);
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().code, ErrorCode::kConflict);
+    EXPECT_EQ(clock.slept().back(), milliseconds(0)) << writes_before;
+  }
 }
 
 TEST_F(LeaderElectorTest, StopsLeadingBeforeTheLeaseRunsOutWhenTheServerIsAway) {
