@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/read_holders.h"
 
@@ -16,7 +17,9 @@ Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Now& now, const k8sc
                                  ControllerState& state) {
   const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
   if (!list) return std::unexpected(list.error());
-  const std::uint64_t version = ParseVersion(list->value("/metadata/resourceVersion"_json_pointer, std::string()));
+  const auto metadata = list->find("metadata");
+  const std::uint64_t version =
+      metadata == list->end() ? 0 : ParseVersion(k8sclient::TextAt(*metadata, "resourceVersion"));
   if (version == 0) return Fail(ErrorCode::kInternal, "the list of Leases has no resourceVersion");
   state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = version};
   return {};

@@ -9,7 +9,7 @@
 
 namespace berth::reconciler {
 
-// Sets state.leases. Errors: those of the request; kInternal: the list has no resourceVersion.
+// Sets state.leases. Errors: those of the request; kInternal: the list has no resourceVersion that is a number.
 [[nodiscard]] Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Now& now,
                                                const k8sclient::CallOptions& options, ControllerState& state);
 
