@@ -340,6 +340,21 @@ TEST_F(ControllerTest, APoolThatIsAboutFullIsToldOfOnceAMinuteAndReason) {
   EXPECT_THAT(Events(), testing::Contains("web NoAddressLeft").Times(2)) << "what lasts is told of again";
 }
 
+TEST_F(ControllerTest, AnEventThatTheServerRefusesSilencesNoOtherEvent) {
+  for (const ApiFault fault : {ApiFault::kInvalid, ApiFault::kForbidden}) {
+    Reset();
+    PutPool("a", {{"subnet", "10.55.0.0/24"}});
+    PutPool("b", {{"subnet", "10.66.0.0/24"}});
+    int events = 0;
+    server_->SetFaults([&](const k8sclient::Request& request) {
+      const bool is_first = request.path == kEventsPath && ++events == 1;
+      return is_first ? fault : ApiFault::kNone;
+    });
+    for (int i = 0; i < 5; ++i) RunPass();
+    EXPECT_THAT(Events(), testing::Contains("b Accepted"));
+  }
+}
+
 TEST_F(ControllerTest, StopsInTheMiddleOfAPassWhenAskedTo) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();

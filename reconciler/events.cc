@@ -19,6 +19,23 @@ constexpr const char* kComponent = "berth-controller";
 // Limit of names in one event; the log has them all.
 constexpr std::size_t kNamedMax = 10;
 
+constexpr std::size_t kNameMax = 253;
+
+// A name for an Event. Two events about one object in the same millisecond have different reasons.
+std::string EventName(const Announcement& announcement, std::int64_t now_ms) {
+  const std::string end = "." + std::to_string(now_ms) + "." + announcement.reason;
+  std::string name = announcement.name;
+  if (name.size() + end.size() > kNameMax) {
+    const std::string uid = "." + announcement.uid;  // keeps the names of two objects apart that begin alike
+    name.resize(kNameMax - uid.size() - end.size());
+    while (name.ends_with('-') || name.ends_with('.')) name.pop_back();
+    name += uid;
+  }
+  name += end;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
 // Whether the condition has the status that needs no attention.
 bool IsGood(const crds::Condition& condition) {
   const bool is_good_if_true = condition.type == crds::kReadyCondition || condition.type == kReclaimingCondition ||
@@ -114,12 +131,9 @@ std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPo
 
 nlohmann::json EventOf(const Announcement& announcement, std::int64_t now_ms) {
   const std::string now = crds::FormatTimestamp(now_ms);
-  // Two events about one object in the same millisecond have different reasons.
-  std::string name = announcement.name + "." + std::to_string(now_ms) + "." + announcement.reason;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return {{"apiVersion", "v1"},
           {"kind", "Event"},
-          {"metadata", {{"name", name}, {"namespace", "default"}}},
+          {"metadata", {{"name", EventName(announcement, now_ms)}, {"namespace", "default"}}},
           {"involvedObject",
            {{"apiVersion", announcement.kind == kNodeKind ? std::string_view("v1") : crds::kApiVersion},
             {"kind", announcement.kind},

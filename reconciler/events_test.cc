@@ -2,9 +2,11 @@
 // Events: which changes cause one, and its text.
 #include "reconciler/events.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -91,6 +93,23 @@ TEST(Events, AreWhatKubectlDescribeLooksFor) {
   EXPECT_EQ(event["type"], "Warning");
   EXPECT_EQ(event["lastTimestamp"], "2027-01-15T08:00:00Z");
   EXPECT_EQ(event["message"].get<std::string>().size(), kEventMessageMax);
+}
+
+TEST(Events, HaveNamesThatTheAPIServerAcceptsAndThatDiffer) {
+  const std::string longest(253, 'a');
+  std::set<std::string> names;
+  for (const std::string& object :
+       {longest, longest.substr(1) + "b", std::string(210, 'a') + "-." + std::string(40, 'a')}) {
+    const std::string uid = "f0000000-0000-4000-8000-00000000000" + std::to_string(names.size());
+    const nlohmann::json event = EventOf(
+        {.kind = "IPPool", .name = object, .uid = uid, .reason = "FewerBlocksThanNodes", .message = "m"}, kTestNowMs);
+    const auto name = event["metadata"]["name"].get<std::string>();
+    EXPECT_LE(name.size(), 253U);
+    EXPECT_THAT(name, testing::MatchesRegex("([a-z0-9]([-a-z0-9]*[a-z0-9])?\\.)*[a-z0-9]([-a-z0-9]*[a-z0-9])?"));
+    EXPECT_EQ(event["involvedObject"]["name"], object);
+    names.insert(name);
+  }
+  EXPECT_EQ(names.size(), 3U);
 }
 
 // A pool's condition before and after a write of its status.

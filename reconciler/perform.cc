@@ -34,8 +34,8 @@ namespace {
 
 // Time limit of an event, for which nothing waits.
 constexpr std::chrono::milliseconds kEventLimit{2'000};
-// After an event could not be written, no event is tried for this time: events may be in an etcd of their own, and
-// nothing else should wait for that etcd.
+// If the API server does not answer the request for an event, no event is tried for this time: events may be in an etcd
+// of their own, and nothing else should wait for that etcd.
 constexpr std::chrono::seconds kEventPause{30};
 
 // Limit of entries in one write of a block: the performer first asks for each entry's pod, all within one time limit.
@@ -390,7 +390,9 @@ struct Performer::Visitor {
                                         k8sclient::CallOptions::Within(kEventLimit, options.stop));
     // An event that exists already was written, and the answer was lost.
     if (told || told.error().code == ErrorCode::kAlreadyExists) return;
-    events_again = now.steady + kEventPause;
+    const ErrorCode code = told.error().code;
+    const bool is_refused = code == ErrorCode::kInvalid || code == ErrorCode::kForbidden;  // others may be accepted
+    if (!is_refused) events_again = now.steady + kEventPause;
     spdlog::debug("cannot write an event object={} err={}", announcement.name, Quoted(told.error().message));
   }
 
