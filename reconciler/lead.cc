@@ -33,7 +33,7 @@ void Lead(k8sclient::Api& server, ProcessObjects& objects, const Settings& setti
   HandOver& hand_over = objects.hand_over;
   k8sclient::ServerClock clock(k8sclient::RealClock());
   k8sclient::DatedApi api(server, clock);
-  spdlog::info("leading pods_since={}", hand_over.found);
+  spdlog::info("leading pods_since={}", LogValue(hand_over.found));
   objects.metrics.SetLeading(true);
   Controller controller(api, clock, objects.mailbox, objects.metrics, settings);
   controller.on_version = [&hand_over](std::uint64_t version) { hand_over.reached = version; };

@@ -2,7 +2,11 @@
 // The logger of the program.
 #include "reconciler/logging.h"
 
+#include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <memory>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/pattern_formatter.h>
@@ -32,6 +36,24 @@ class JsonMessage final : public spdlog::custom_flag_formatter {
   }
 };
 
+// The message with control characters as \xNN, so that it is one line.
+class TextMessage final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& out) override {
+    for (const char c : message.payload) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte >= 0x20 && byte != 0x7f) {
+        out.push_back(c);
+      } else {
+        fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
+      }
+    }
+  }
+  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<TextMessage>();
+  }
+};
+
 }  // namespace
 
 void SetUpLogging(const std::string& level, bool as_json) {
@@ -40,12 +62,19 @@ void SetUpLogging(const std::string& level, bool as_json) {
   if (as_json) {
     formatter->add_flag<JsonMessage>('*').set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%*})");
   } else {
-    formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v");
+    formatter->add_flag<TextMessage>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %*");
   }
   logger->set_formatter(std::move(formatter));
   logger->set_level(spdlog::level::from_str(level));
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
+}
+
+std::string LogValue(const std::string& foreign) {
+  const bool is_plain = std::ranges::all_of(foreign, [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("-._:/").contains(static_cast<char>(c));
+  });
+  return is_plain ? foreign : Quoted(foreign);
 }
 
 void LogPoolStatus(const SeenPool& before, const SeenPool& after) {
@@ -73,10 +102,10 @@ void LogFreed(const ipam::Block& after, const FreedEntry& freed) {
                after.pool,
                after.name,
                after.cidr.At(freed.offset).ToString(),
-               PodKeyOf(freed.entry.pod_namespace, freed.entry.pod),
-               freed.entry.uid,
-               freed.entry.attachment,
-               freed.node,
+               LogValue(PodKeyOf(freed.entry.pod_namespace, freed.entry.pod)),
+               LogValue(freed.entry.uid),
+               LogValue(freed.entry.attachment),
+               LogValue(freed.node),
                WhyFreed(freed),
                freed.node_is_gone ? "node-gone"
                : agent_looks      ? "agent-looks"

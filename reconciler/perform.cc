@@ -266,8 +266,8 @@ struct Performer::Visitor {
           after.pool,
           after.name,
           one.address.ToString(),
-          PodKeyOf(one.entry.pod_namespace, one.entry.pod),
-          one.node);
+          LogValue(PodKeyOf(one.entry.pod_namespace, one.entry.pod)),
+          LogValue(one.node));
     }
     Announce(PutBackAnnouncement(after, put));
     return {};

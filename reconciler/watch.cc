@@ -13,6 +13,7 @@
 
 #include "crds/names.h"
 #include "reconciler/name_of.h"
+#include "reconciler/logging.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -43,8 +44,10 @@ std::string NameIn(const json& object) {
 
 void WarnOfProblem(std::string_view kind, const std::string& name, const std::string& problem) {
   if (problem.empty()) return;
-  spdlog::warn(
-      "object cannot be read, so its addresses stay as they are kind={} name={} err={}", kind, name, Quoted(problem));
+  spdlog::warn("object cannot be read, so its addresses stay as they are kind={} name={} err={}",
+               kind,
+               LogValue(name),
+               Quoted(problem));
 }
 
 void WarnOf(const SeenPool& pool) { WarnOfProblem(crds::kPoolKind, pool.meta.name, pool.problem); }
@@ -109,8 +112,10 @@ class Handler final : public k8sclient::ReflectorHandler {
     const std::string name = NameIn<Seen>(object);
     auto seen = read_(std::move(object));
     if (!seen) {
-      spdlog::error(
-          "object cannot be read, ignoring it kind={} name={} err={}", kind_, name, Quoted(seen.error().message));
+      spdlog::error("object cannot be read, ignoring it kind={} name={} err={}",
+                    kind_,
+                    LogValue(name),
+                    Quoted(seen.error().message));
       return std::nullopt;
     }
     WarnOf(*seen);
