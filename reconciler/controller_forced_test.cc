@@ -66,6 +66,21 @@ TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
   EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
 }
 
+TEST_F(ControllerForcedTest, ALateViewOfTheBlockFromBeforeItsEntryWasFreedIsNoReturnOfTheEntry) {
+  const SeenBlock before = ReadBlock(Object(crds::kBlocksPath, kBlock)).value();
+  Deliver();
+  for (int i = 0; i < 700 && !IsFreed(); ++i) {
+    clock_.Advance(seconds(1));
+    ++ticks_;
+    mailbox_->Put("n1", SeenLease{.node = "n1", .renewed = std::to_string(ticks_), .version = kLeasesVersion + ticks_});
+    RunPassWithoutNews();
+  }
+  ASSERT_TRUE(IsFreed());
+  mailbox_->Put(kBlock, before);
+  RunPassWithoutNews();
+  EXPECT_THAT(Events(), testing::Not(testing::Contains(std::string(kBlock) + " FreedInUse")));
+}
+
 // Before Kubernetes 1.36 a kubelet reports the sandbox of a new pod only when all images are there.
 TEST_F(ControllerOrphansTest, APodThatIsDeletedByForceWhileItsImageIsPulledIsWaitedForToo) {
   Delete(kPods, "web");

@@ -64,6 +64,8 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   auto nodes = TakeFrom(Of<SeenNode>());
   auto leases = TakeFrom(Of<SeenLease>());
   auto allocations = TakeFrom(Of<SeenAllocation>());
+  const bool blocks_restored = blocks.is_restored;
+  const bool nodes_restored = nodes.is_restored;
   world.knows_allocations = Has<SeenAllocation>();
   world.knows_holders = Has<SeenPod>() && Has<SeenNode>() && Has<SeenLease>();
   lock.unlock();
@@ -75,7 +77,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   ApplyEach(
       std::move(blocks),
       world.blocks(),
-      [&world](SeenBlock block) { world.PutBlock(std::move(block)); },
+      [&world, blocks_restored](SeenBlock block) { world.PutShownBlock(std::move(block), blocks_restored); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
   // Before Put and Remove: `vanished` has the pods' last states, and the first note of a pod counts.
   for (const auto& [pod, was_seen] : vanished) {
@@ -95,7 +97,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   ApplyEach(
       std::move(nodes),
       world.nodes.all(),
-      [&world, now](SeenNode node) { world.nodes.PutShown(std::move(node), now); },
+      [&world, now, nodes_restored](SeenNode node) { world.nodes.PutShown(std::move(node), now, nodes_restored); },
       [&world](const std::string& name) { world.nodes.Remove(name); });
   ApplyEach(
       std::move(leases),

@@ -8,22 +8,14 @@
 
 namespace berth::reconciler {
 
-namespace {
-
-constexpr std::chrono::minutes kLagMax{1};
-
-}  // namespace
-
 void Nodes::Put(SeenNode node) {
   std::string name = node.name;
   nodes_.insert_or_assign(std::move(name), std::move(node));
 }
 
-void Nodes::PutWritten(SeenNode node, SteadyTime now) {
+void Nodes::PutWritten(SeenNode node) {
   const auto shown = shown_.find(node.name);
   if (shown != shown_.end() && shown->second.uid == node.uid) {
-    shown->second.written = ParseVersion(node.resource_version);
-    shown->second.written_at = now;
     for (const auto& [resource, number] : node.numbers) {
       shown->second.present.insert(resource);
       shown->second.absent_since.erase(resource);
@@ -32,10 +24,10 @@ void Nodes::PutWritten(SeenNode node, SteadyTime now) {
   Put(std::move(node));
 }
 
-void Nodes::PutShown(SeenNode node, SteadyTime now) {
+void Nodes::PutShown(SeenNode node, SteadyTime now, bool is_restored) {
+  const SeenNode* const known = Find(node.name);
+  if (!is_restored && known != nullptr && IsOlder(node, *known)) return;
   Shown& shown = shown_[node.name];
-  const bool is_older = shown.uid == node.uid && ParseVersion(node.resource_version) < shown.written;
-  if (is_older && now < shown.written_at + kLagMax) return;
   if (shown.uid != node.uid) {
     // The scheduler may still take a Node that was made again for the previous Node of that name.
     for (const std::string& resource : shown.present) shown.absent_since[resource] = now;

@@ -57,10 +57,10 @@ class Nodes {
  public:
   void Put(SeenNode node);
   // Takes the Node from the answer to a write of the controller. The watch has not shown it yet.
-  void PutWritten(SeenNode node, SteadyTime now);
-  // Takes the Node that the watch shows, unless it is older than a write of the controller in the last minute. (After a
-  // minute a restored backup may be the reason.)
-  void PutShown(SeenNode node, SteadyTime now);
+  void PutWritten(SeenNode node);
+  // Takes the Node that the watch shows, unless a newer version is known. `is_restored`: the API server was restored
+  // from a backup, so an older version may be the present one.
+  void PutShown(SeenNode node, SteadyTime now, bool is_restored = false);
   void Remove(const std::string& name);
   void PutLease(SeenLease lease);
   void RemoveLease(const std::string& node) { renewals_.erase(node); }
@@ -90,8 +90,6 @@ class Nodes {
   struct Shown {
     std::string uid;
     SteadyTime first_seen;
-    std::uint64_t written = 0;  // version of the controller's last write
-    SteadyTime written_at;
     std::set<std::string> present;                   // resources with a count
     std::map<std::string, SteadyTime> absent_since;  // resources that were present before
   };

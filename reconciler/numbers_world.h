@@ -155,7 +155,7 @@ class NumbersWorld {
         if (number) node.numbers[resource] = {.capacity = number, .allocatable = number};
       }
       t_.state.numbers_written[show->node] = t_.now.steady;
-      t_.world.nodes.PutWritten(node, t_.now.steady);
+      t_.world.nodes.PutWritten(node);
       if (watch_shows) t_.world.nodes.PutShown(std::move(node), t_.now.steady);
       lines.push_back(std::visit(ActionText(), action));
       return true;

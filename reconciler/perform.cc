@@ -346,7 +346,7 @@ struct Performer::Visitor {
     state.numbers_written[action.node] = now.steady;
     metrics.NodeWritten();
     TellOfNumbers(*node, action);
-    world.nodes.PutWritten(*std::move(node), now.steady);
+    world.nodes.PutWritten(*std::move(node));
     return {};
   }
 

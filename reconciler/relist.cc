@@ -17,6 +17,7 @@
 #include "k8sclient/verbs.h"
 #include "reconciler/name_of.h"
 #include "reconciler/perform.h"
+#include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 #include "reconciler/withheld.h"
 
@@ -92,7 +93,9 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed, std::in
     const auto known = world.blocks().find(name);
     const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
     const bool is_same = is_known && known->second.resource_version == meta.resource_version;
-    if (!is_known || (!is_same && HoldsReserved(world, known->second, now_ms))) unread.push_back(name);
+    // After a restored backup, the watch may not show the block before the block changes.
+    const bool is_restored = is_known && IsOlder(meta, known->second);
+    if (!is_known || is_restored || (!is_same && HoldsReserved(world, known->second, now_ms))) unread.push_back(name);
   }
   return unread;
 }

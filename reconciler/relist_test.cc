@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -41,6 +42,21 @@ TEST(Relist, KnowsThePoolsThatSpacesHaveAcceptedMeanwhile) {
   ASSERT_TRUE(Relist(api, world, 0, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
   EXPECT_TRUE(world.pools.contains("web") || !world.spaces.contains("default"));
   EXPECT_GE(lists, 2);
+}
+
+TEST(Relist, ReadsABlockWhoseVersionABackupHasMadeOlder) {
+  const std::string blocks(crds::kBlocksPath);
+  TestWorld t;
+  t.Block("10.55.0.64/26", "web", {{3, kHeldEntry}});
+  SeenBlock newer = t.world.blocks().at("10.55.0.64-26");
+  ModelApi api;
+  api.Put(blocks, crds::BlockToJson(*newer.block));
+  ASSERT_TRUE(Relist(api, t.world, 0, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
+  newer = t.world.blocks().at("10.55.0.64-26");
+  const std::string present = std::exchange(newer.resource_version, "1000000");
+  t.world.PutBlock(newer);
+  ASSERT_TRUE(Relist(api, t.world, 0, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
+  EXPECT_EQ(t.world.blocks().at("10.55.0.64-26").resource_version, present);
 }
 
 // The block 10.55.0.64/26, with the addresses .64 to .127.

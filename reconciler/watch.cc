@@ -2,6 +2,7 @@
 // The handlers of the reflectors.
 #include "reconciler/watch.h"
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,8 +13,8 @@
 #include <spdlog/spdlog.h>
 
 #include "crds/names.h"
-#include "reconciler/name_of.h"
 #include "reconciler/logging.h"
+#include "reconciler/name_of.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -73,11 +74,13 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
   void EndList(const std::string& resource_version) override {
     spdlog::debug("listed kind={} count={}", kind_, listed_.size());
+    const std::uint64_t version = ParseVersion(resource_version);
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      mailbox_.ReplacePods(std::exchange(listed_, {}), ParseVersion(resource_version));
+      mailbox_.ReplacePods(std::exchange(listed_, {}), version);
     } else {
-      mailbox_.Replace(std::exchange(listed_, {}));
+      mailbox_.Replace(std::exchange(listed_, {}), /*is_restored=*/version < reached_);
     }
+    reached_ = version;
   }
 
   void Upsert(json object) override {
@@ -97,9 +100,10 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
 
   void Reached(const std::string& resource_version) override {
-    if constexpr (std::is_same_v<Seen, SeenPod>) {
-      if (const std::uint64_t version = ParseVersion(resource_version)) mailbox_.AdvancePodsTo(version);
-    }
+    const std::uint64_t version = ParseVersion(resource_version);
+    if (version == 0) return;
+    reached_ = version;
+    if constexpr (std::is_same_v<Seen, SeenPod>) mailbox_.AdvancePodsTo(version);
   }
 
   void Failed(const Error& error, std::chrono::milliseconds wait) override {
@@ -127,6 +131,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   Mailbox& mailbox_;
   Metrics& metrics_;
   std::map<std::string, Seen> listed_;  // from a list that has not ended
+  std::uint64_t reached_ = 0;           // version of the last list or event
 };
 
 }  // namespace
