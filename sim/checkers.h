@@ -20,14 +20,26 @@
 
 namespace berth::sim {
 
-// Addresses of one attachment, at most one of each family.
+// Addresses of one attachment, at most one of each family. The checkers name an address as InSpace does.
 using Addresses = std::set<std::string>;
 
-// The addresses in the result of an ADD.
+// The address or subnet, with its space unless that is `default`: "10.56.0.1" or "10.56.0.1@green". Two spaces may have
+// the same address.
+[[nodiscard]] std::string InSpace(std::string_view address, std::string_view space);
+[[nodiscard]] Addresses InSpace(const Addresses& addresses, std::string_view space);
+// The space of a pool, block or reservation.
+[[nodiscard]] std::string SpaceOf(const nlohmann::json& object);
+// The addresses in the result of an ADD, without their space.
 [[nodiscard]] Addresses AddressesIn(const std::string& result);
 // The addresses as text, for a person.
 [[nodiscard]] std::string ToText(const Addresses& addresses);
 [[nodiscard]] bool IsIpv6(std::string_view address);
+
+struct Subnet {
+  std::string prefix;
+  std::string space;
+  friend auto operator<=>(const Subnet&, const Subnet&) = default;
+};
 
 // A CNI call and its answer, as the caller sees them.
 struct Heard {
@@ -38,6 +50,7 @@ struct Heard {
   std::size_t families = 0;  // address families of the network's pools; 0: not known
   Addresses requested = {};  // addresses that the ADD requests
   std::string node = {};     // node of the container
+  std::string space = {};    // space of the network's pools
   std::string error = {};    // the CNI error object, if the call failed
   bool is_answered = false;
   Nanos took{0};
@@ -75,7 +88,7 @@ class Checker {
   // True: from now on a program may not know, or not be able to change, a block that it created. False: that is over.
   virtual void MayLoseBlocks(bool /*may*/) {}
   // By node: from now on no new container of the node may get an address of these subnets.
-  using BarredSubnets = std::multimap<std::string, std::string>;
+  using BarredSubnets = std::multimap<std::string, Subnet>;
   virtual void Barred(const BarredSubnets& /*subnets*/) {}
   // All calls have ended, and no write is pending.
   virtual void AtRest(const std::vector<nlohmann::json>& /*blocks*/) {}

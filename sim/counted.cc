@@ -19,6 +19,7 @@
 #include "k8sclient/clock.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
+#include "sim/checkers.h"
 
 namespace berth::sim {
 
@@ -348,10 +349,11 @@ std::string Counted::PendingThatFits() const {
   std::int64_t to_get = 0;
   for (const auto& [uid, pool] : pools) {
     const ipam::PoolBlocks cidrs(pool);
+    const auto is_in_space = [&](const json& block) { return SpaceOf(block) == pool.space; };
     for (ipam::Uint128 i = 0; i < cidrs.Count(); ++i) {
       const ipam::Prefix cidr = cidrs.At(i);
-      const bool is_taken =
-          std::ranges::any_of(blocks, [&](const json& block) { return CidrOf(block).Overlaps(cidr); });
+      const bool is_taken = std::ranges::any_of(
+          blocks, [&](const json& block) { return is_in_space(block) && CidrOf(block).Overlaps(cidr); });
       if (!is_taken) to_get = std::max(to_get, static_cast<std::int64_t>(ipam::AssignableIn(pool, cidr).Count()));
     }
   }

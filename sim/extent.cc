@@ -22,6 +22,12 @@ std::set<std::string> Extent::AllFaults() {
           "finalizer"};
 }
 
+std::set<std::string> Extent::KnownFaults() {
+  std::set<std::string> faults = AllFaults();
+  faults.insert("spaces");
+  return faults;
+}
+
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::set<std::string> faults = AllFaults();

@@ -65,7 +65,7 @@ Addresses Kubelet::Add(const std::string& container) {
     const Heard heard = Call("ADD", one, is_impatient ? std::chrono::microseconds(Below(30'000)) : kPatience);
     if (heard.addresses.empty()) return {};
     told_.insert_or_assign(heard.attachment, Holder{.pod = pod, .interface = one, .result = heard.result});
-    if (one.network == options_.networks.data()) addresses = heard.addresses;
+    if (one.network == options_.networks.data()) addresses = AddressesIn(heard.result);
     // CRI-O sends a CHECK right after the ADD.
     if (options_.checks && Below(6) == 0) Check(one, heard.result);
   }

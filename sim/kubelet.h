@@ -15,6 +15,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "ipam/pool.h"
 #include "sim/checkers.h"
 #include "sim/cluster.h"
 #include "sim/counted.h"
@@ -34,7 +35,8 @@ struct PodNetwork {
   std::string name;
   std::string interface;
   std::vector<std::string> pools;
-  std::size_t families = 0;  // address families of the pools; 0: not known
+  std::size_t families = 0;                              // address families of the pools; 0: not known
+  std::string space = std::string(ipam::kDefaultSpace);  // of the pools
 };
 
 class Kubelet {
@@ -172,7 +174,9 @@ class Kubelet {
     Pod pod;
     Interface interface;
     std::string result;
-    [[nodiscard]] Holding holding() const { return {.pod = pod, .addresses = AddressesIn(result)}; }
+    [[nodiscard]] Holding holding() const {
+      return {.pod = pod, .addresses = InSpace(AddressesIn(result), interface.network->space)};
+    }
   };
 
   // Waits until this node can start pods, and creates a pod.

@@ -113,8 +113,9 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
               .result = {},
               // A tenant's configuration may name other pools and time limits.
               .families = odd.is_null() ? network->families : 0,
-              .requested = odd.is_null() ? requested : Addresses(),
+              .requested = odd.is_null() ? InSpace(requested, network->space) : Addresses(),
               .node = node_.name(),
+              .space = network->space,
               .error = {},
               .is_answered = answer.has_value(),
               .took = Now() - begin,
@@ -122,7 +123,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
   if (answer && !answer->ok) heard.error = answer->body;
   if (answer && answer->ok && verb == "ADD") {
     heard.result = answer->body;
-    heard.addresses = AddressesIn(answer->body);
+    heard.addresses = InSpace(AddressesIn(answer->body), network->space);
   }
   story_.Tell(fmt::format("{} -> {}",
                           what,

@@ -312,8 +312,9 @@ std::optional<World::Place> World::AnyEntry(const Machine& machine, bool is_told
       const auto found = settled.find(std::string(ipam::AttachmentOf(text.get_ref<const std::string&>())));
       if (found == settled.end()) continue;
       const std::string address = cidr->At(static_cast<std::uint32_t>(std::stoul(offset))).ToString();
-      if (is_told && !has_told(found->second.pod, address)) continue;
-      places.push_back({.block = block["metadata"]["name"], .offset = offset, .text = text, .address = address});
+      Place place{.block = block["metadata"]["name"], .offset = offset, .text = text, .address = address};
+      if (is_told && (!has_told(found->second.pod, address) || IsInTwoSpaces(machine, place))) continue;
+      places.push_back(std::move(place));
     }
   }
   if (places.empty()) return std::nullopt;
@@ -324,13 +325,34 @@ void World::TakeOut(const Place& place) {
   story_.Tell("takes " + place.address + " out of " + place.block);
   is_editing_ = true;
   const ipam::Attachment attachment(ipam::AttachmentOf(place.text));
-  for (const auto& checker : checkers_) checker->TakenOut(attachment, place.address);
+  const std::string address = InSpace(place.address, SpaceOf(FindBlock(place.block)));
+  for (const auto& checker : checkers_) checker->TakenOut(attachment, address);
   is_unwatched_ = true;
   store_.Change(kAllBlocks, place.block, [&](json& block) {
     block["allocations"].erase(place.offset);
     block["used"] = block["allocations"].size();
   });
   is_unwatched_ = false;
+}
+
+void World::WriteAgain(const Place& place) {
+  story_.Tell("writes " + place.address + " again");
+  store_.Change(kAllBlocks, place.block, [&](json& block) {
+    block["allocations"][place.offset] = place.text;
+    block["used"] = block["allocations"].size();
+  });
+}
+
+bool World::IsInTwoSpaces(const Machine& machine, const Place& place) const {
+  const auto address = ipam::Address::Parse(place.address);
+  std::set<std::string> spaces;
+  for (const json& block : store_.Objects(kAllBlocks)) {
+    const std::string node = block["spec"].value("node", "");
+    const bool is_usable = node.empty() || node == machine.node.name();
+    const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>());
+    if (is_usable && cidr->Contains(*address)) spaces.insert(SpaceOf(block));
+  }
+  return spaces.size() > 1;
 }
 
 bool World::IsThere(const Place& place) const {
@@ -360,6 +382,8 @@ void World::EditWithoutAgent(Machine& machine) {
   TakeOut(*place);
   const Nanos end = Now() + 5min;
   while (!IsThere(*place)) {
+    // A node has created a Shared block meanwhile.
+    if (IsInTwoSpaces(machine, *place)) WriteAgain(*place);
     if (Now() > end) return story_.Break("put-back", "nobody put " + place->address + " back");
     std::this_thread::sleep_for(1s);
   }

@@ -13,11 +13,12 @@ namespace {
 // The entry of the address; empty: the block has none, or does not exist.
 std::string EntryAt(const nlohmann::json& block, const ipam::Prefix& cidr, const std::string& address) {
   if (block.is_null()) return {};
+  const std::string space = SpaceOf(block);
   const nlohmann::json allocations = block.value("allocations", nlohmann::json::object());
   for (const auto& [offset, entry] : allocations.items()) {
     std::uint32_t number = 0;
     std::from_chars(offset.data(), offset.data() + offset.size(), number);
-    if (cidr.At(number).ToString() == address) return entry;
+    if (InSpace(cidr.At(number).ToString(), space) == address) return entry;
   }
   return {};
 }

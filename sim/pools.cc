@@ -65,6 +65,11 @@ void Pools::Put(const Pool& pool) {
         {"warmAddresses", Below(2) * 8},
         {"cooldownSeconds", cooldown_seconds_},
         {"blockSize", pool.block_size}}}};
+  if (pool.space != ipam::kDefaultSpace) {
+    object["spec"]["space"] = pool.space;
+    // The scheduler places pods by their addresses of the space `default`.
+    object["spec"]["resource"] = kSecondSpace;
+  }
   if (has_limits_ && Below(3) != 0) object["spec"]["maxBlocksPerNode"] = 1 + Below(3);
   if (allows_requests_) object["spec"]["allowRequests"] = true;
   if (!has_controllers_) {
@@ -91,6 +96,7 @@ void Pools::Make(const Options& options) {
   small_ = {.name = "small", .subnet = kSmallSubnet, .block_size = kBlockSize, .is_shared = true};
   Put(small_);
   if (options.has_dual_stack) MakeIpv6(options.is_counted);
+  if (options.has_spaces) MakeGreen();
   const int twin_size = kBlockSize - static_cast<int>(Below(2));
   if (!has_twin_) return Put(big_);
   const auto put = [this, twin_size](bool is_twin) {
@@ -120,6 +126,28 @@ void Pools::MakeIpv6(bool is_counted) {
                    .block_size = kIpv6BlockSize,
                    .is_shared = true});
   for (const Pool& pool : ipv6_) Put(pool);
+}
+
+void Pools::MakeGreen() {
+  // If the subnets are swapped, a block of a node and a Shared block of the other space have the same addresses.
+  std::string subnet = big_.subnet;
+  std::string shared_subnet = small_.subnet;
+  if (Below(2) == 0) std::swap(subnet, shared_subnet);
+  const int size = kBlockSize + static_cast<int>(Below(2));
+  green_.push_back(
+      {.name = kGreenPool, .subnet = subnet, .block_size = size, .is_shared = false, .space = kSecondSpace});
+  green_.push_back({.name = kSharedGreenPool,
+                    .subnet = shared_subnet,
+                    .block_size = size,
+                    .is_shared = true,
+                    .space = kSecondSpace});
+  if (!ipv6_.empty()) {
+    Pool six = ipv6_.front();
+    six.name = kGreenIpv6Pool;
+    six.space = kSecondSpace;
+    green_.push_back(six);
+  }
+  for (const Pool& pool : green_) Put(pool);
 }
 
 std::vector<std::string> Pools::BigOnes() const {
@@ -171,13 +199,14 @@ void Pools::Reserve() {
     return store_.Remove(ReservationsPath(), name);
   }
   const std::string name = fmt::format("r{}", ++reservations_);
-  const std::string address = AnyAddress();
-  story_.Tell("reserves " + address + " as " + name);
+  const Pool& pool = AnyToReserve();
+  const std::string address = AddressIn(pool.subnet).ToString();
+  story_.Tell("reserves " + InSpace(address, pool.space) + " as " + name);
   store_.Put(ReservationsPath(),
              {{"apiVersion", "ipam.berth.dev/v1alpha1"},
               {"kind", "IPReservation"},
               {"metadata", {{"name", name}, {"uid", "uid-of-" + name}, {"generation", 1}}},
-              {"spec", {{"space", "default"}, {"addresses", {address}}}}});
+              {"spec", {{"space", pool.space}, {"addresses", {address}}}}});
 }
 
 void Pools::DeleteBig() {
@@ -190,7 +219,7 @@ void Pools::Delete(const std::string& name) {
 }
 
 std::string Pools::MakeAgain(const std::string& name) {
-  Pool& pool = name == big_.name ? big_ : small_;
+  Pool& pool = Find(name);
   constexpr std::array kSizes{27, 29, 30};
   // The pool must have more than one block, because several nodes need a block.
   const int length = ipam::Prefix::Parse(pool.subnet)->length();
@@ -198,18 +227,29 @@ std::string Pools::MakeAgain(const std::string& name) {
   int size = kSizes.back();
   while (!is_fit(size = kSizes.at(Below(kSizes.size())))) continue;
   pool.block_size = size;
-  if (Below(2) == 0) pool.name = fmt::format("{}{}", pool.is_shared ? "small" : "big", made_);
+  if (Below(2) == 0) {
+    const char* const space = pool.space == ipam::kDefaultSpace ? "big" : kGreenPool;
+    pool.name = fmt::format("{}{}", pool.is_shared ? "small" : space, made_);
+  }
   story_.Tell(fmt::format("makes pool {} with blocks of /{} in place of {}", pool.name, size, name));
   Put(pool);
   return pool.name;
 }
 
-std::string Pools::AnyAddress() const {
-  if (!ipv6_.empty() && Below(3) == 0) return AddressIn(ipv6_[Below(ipv6_.size())].subnet).ToString();
-  return AddressIn(Below(2) == 0 ? big_.subnet : small_.subnet).ToString();
+const Pools::Pool& Pools::AnyToReserve() const {
+  if (!green_.empty() && Below(3) == 0) return green_[Below(green_.size())];
+  if (!ipv6_.empty() && Below(3) == 0) return ipv6_[Below(ipv6_.size())];
+  return Below(2) == 0 ? big_ : small_;
+}
+
+Pools::Pool& Pools::Find(const std::string& name) {
+  const auto green = std::ranges::find(green_, name, &Pool::name);
+  if (green != green_.end()) return *green;
+  return name == big_.name ? big_ : small_;
 }
 
 std::string Pools::AnyName() const {
+  if (!green_.empty() && Below(3) == 0) return green_[Below(green_.size())].name;
   const std::string ipv4 = Below(3) == 0 ? small_.name : big_.name;
   return !ipv6_.empty() && Below(3) == 0 ? ipv6_[Below(ipv6_.size())].name : ipv4;
 }
@@ -234,7 +274,7 @@ void Pools::EditSelector() {
   Patch(AnyName(), {{key, {{"matchLabels", {{label, kLabelValues.at(Below(kLabelValues.size()))}}}}}});
 }
 
-std::set<std::string> Pools::BarredFor(const json& node_labels, const json& namespace_labels) const {
+std::set<Subnet> Pools::BarredFor(const json& node_labels, const json& namespace_labels) const {
   const auto admits = [](const json& spec, const char* key, const json& labels) {
     const json wanted = spec.value(key, json::object()).value("matchLabels", json::object());
     for (const auto& [label, value] : wanted.items()) {
@@ -242,15 +282,15 @@ std::set<std::string> Pools::BarredFor(const json& node_labels, const json& name
     }
     return true;
   };
-  std::set<std::string> barred;
-  std::set<std::string> open;  // subnets of pools that admit the pods
+  std::set<Subnet> barred;
+  std::set<Subnet> open;  // subnets of pools that admit the pods
   for (const json& pool : store_.Objects(Path())) {
     const json& spec = pool["spec"];
     const bool is_open =
         admits(spec, "nodeSelector", node_labels) && admits(spec, "namespaceSelector", namespace_labels);
-    (is_open ? open : barred).insert(spec["subnet"]);
+    (is_open ? open : barred).insert({.prefix = spec["subnet"], .space = SpaceOf(pool)});
   }
-  std::erase_if(barred, [&](const std::string& subnet) { return open.contains(subnet); });
+  std::erase_if(barred, [&](const Subnet& subnet) { return open.contains(subnet); });
   return barred;
 }
 
@@ -276,8 +316,9 @@ void Pools::EditOne() {
 }
 
 void Pools::Stored(const json& before, const json& after) {
-  const std::string name = (after.is_null() ? before : after)["metadata"]["name"];
-  if ((after.is_null() ? before : after)["spec"]["subnet"] != big_.subnet) return;
+  const json& pool = after.is_null() ? before : after;
+  const std::string name = pool["metadata"]["name"];
+  if (pool["spec"]["subnet"] != big_.subnet || SpaceOf(pool) != ipam::kDefaultSpace) return;
   ready_.erase(name);
   if (!after.is_null() && HasCondition(after, "Ready", "True")) ready_[name] = after["spec"]["blockSize"];
   const auto is_other = [this](const auto& one) { return one.second != ready_.begin()->second; };
@@ -291,12 +332,15 @@ std::chrono::seconds Pools::cooldown() const {
 std::set<std::string> Pools::Withheld() const {
   std::set<std::string> withheld;
   for (const json& reservation : store_.Objects(ReservationsPath())) {
-    for (const json& address : reservation["spec"]["addresses"]) withheld.insert(address);
+    for (const json& address : reservation["spec"]["addresses"])
+      withheld.insert(InSpace(address.get<std::string>(), SpaceOf(reservation)));
   }
-  // A pool may give the addresses that its twin excludes.
-  if (has_twin_) return withheld;
   for (const json& pool : store_.Objects(Path())) {
-    for (const json& address : pool["spec"].value("exclude", json::array())) withheld.insert(address);
+    const std::string space = SpaceOf(pool);
+    // A pool may give the addresses that its twin excludes.
+    if (has_twin_ && space == ipam::kDefaultSpace) continue;
+    for (const json& address : pool["spec"].value("exclude", json::array()))
+      withheld.insert(InSpace(address.get<std::string>(), space));
   }
   return withheld;
 }

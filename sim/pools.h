@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pools: the pools and reservations of a history, and the people who edit them. People disable pools for a while,
 // exclude and reserve addresses, and delete and replace pools. Two pools may have one subnet, and possibly only one of
-// them may be accepted.
+// them may be accepted. Pools of a second space may have the same addresses as those of the space `default`.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "ipam/pool.h"
 #include "k8sclient/testing/model_api.h"
 #include "sim/checkers.h"
 #include "sim/story.h"
@@ -23,6 +24,11 @@ namespace berth::sim {
 // Names of the IPv6 pools.
 inline constexpr const char* kIpv6Pool = "six";
 inline constexpr const char* kSharedIpv6Pool = "small-six";
+// The second space, and its pools.
+inline constexpr const char* kSecondSpace = "green";
+inline constexpr const char* kGreenPool = "green";
+inline constexpr const char* kSharedGreenPool = "small-green";
+inline constexpr const char* kGreenIpv6Pool = "green-six";
 // The labels, and their values, that selectors select.
 inline constexpr const char* kNodeLabel = "zone";
 inline constexpr const char* kNamespaceLabel = "team";
@@ -39,6 +45,7 @@ class Pools {
     // they share the subnet. Otherwise only one of them may ever be accepted.
     bool has_twin = false;
     bool has_dual_stack = false;  // makes the IPv6 pools as well
+    bool has_spaces = false;      // makes the pools of the second space as well
     bool is_counted = false;      // nodes may compete for few addresses, and the cooldown may be 240 s
     bool has_limits = false;      // some pools have `maxBlocksPerNode`
     bool allows_requests = false;
@@ -58,8 +65,8 @@ class Pools {
   // Draws addresses for a pod to request: one address or none of each of these pools.
   [[nodiscard]] Addresses AnyRequest(const std::vector<std::string>& pools) const;
   // The subnets in which pods get no address if their node and their namespace have these labels.
-  [[nodiscard]] std::set<std::string> BarredFor(const nlohmann::json& node_labels,
-                                                const nlohmann::json& namespace_labels) const;
+  [[nodiscard]] std::set<Subnet> BarredFor(const nlohmann::json& node_labels,
+                                           const nlohmann::json& namespace_labels) const;
 
   // A person replaces a pool in three steps: requests its deletion, waits until the pool is gone, and makes a pool with
   // the same subnet and another block size. The new pool has the same name or another one.
@@ -87,6 +94,7 @@ class Pools {
     std::string subnet;
     int block_size;  // prefix length of a block
     bool is_shared;
+    std::string space = std::string(ipam::kDefaultSpace);
   };
   void Put(const Pool& pool);
   [[nodiscard]] nlohmann::json SpecOf(const std::string& pool) const;
@@ -96,8 +104,11 @@ class Pools {
   void Reserve();
   void DeleteBig();
   void MakeIpv6(bool is_counted);
-  // A random address of `big`, of `small` or of an IPv6 pool.
-  [[nodiscard]] std::string AnyAddress() const;
+  void MakeGreen();
+  // A random pool whose addresses people reserve: `big`, `small`, an IPv6 pool or a pool of the second space.
+  [[nodiscard]] const Pool& AnyToReserve() const;
+  // The pool that a person replaces.
+  [[nodiscard]] Pool& Find(const std::string& name);
   [[nodiscard]] std::string AnyName() const;
 
   k8sclient::testing::ModelApi& store_;
@@ -113,8 +124,9 @@ class Pools {
   std::map<std::string, int> ready_ = {};  // block sizes of `big` and its twin, if they are Ready
   Pool big_;
   Pool small_;
-  std::vector<Pool> ipv6_ = {};
-  int made_ = 0;  // number of pools that were made, for UIDs and names
+  std::vector<Pool> ipv6_ = {};   // of the space `default`
+  std::vector<Pool> green_ = {};  // of the second space
+  int made_ = 0;                  // number of pools that were made, for UIDs and names
 };
 
 }  // namespace berth::sim

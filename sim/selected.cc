@@ -15,9 +15,9 @@ class Selected final : public Checker {
     if (call.verb != "ADD" || call.addresses.empty() || !told_.insert(call.attachment).second) return;
     const auto [first, last] = barred_.equal_range(call.node);
     for (auto at = first; at != last; ++at) {
-      const auto subnet = ipam::Prefix::Parse(at->second);
-      for (const std::string& address : call.addresses) {
-        if (!subnet->Contains(*ipam::Address::Parse(address))) continue;
+      const auto& [subnet, space] = at->second;
+      for (const std::string& address : AddressesIn(call.result)) {
+        if (space != call.space || !ipam::Prefix::Parse(subnet)->Contains(*ipam::Address::Parse(address))) continue;
         story_.Break("selected", call.attachment + " was told " + address + " of a pool that does not admit it");
       }
     }

@@ -69,7 +69,7 @@ void Describe(CLI::App& app, Options& options) {
   app.add_option("--containers", options.like.extent.containers, "largest number of containers of a caller")
       ->check(CLI::Range(1, 1000));
   std::string known;
-  for (const std::string& fault : Extent::AllFaults()) known += (known.empty() ? "" : ",") + fault;
+  for (const std::string& fault : Extent::KnownFaults()) known += (known.empty() ? "" : ",") + fault;
   app.add_option(
       "--faults",
       options.faults,
@@ -118,7 +118,7 @@ bool Complete(Options& options, bool has_runs) {
   faults.clear();
   if (options.faults == "none") return true;
   for (const std::string& fault : CLI::detail::split(options.faults, ',')) {
-    if (!Extent::AllFaults().contains(fault)) {
+    if (!Extent::KnownFaults().contains(fault)) {
       std::fprintf(stderr, "berth-sim: there is no fault %s; see --help\n", fault.c_str());
       return false;
     }

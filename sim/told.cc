@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/fmt/ranges.h>
 
+#include "ipam/pool.h"
 #include "ipam/prefix.h"
 #include "reconciler/suspects.h"
 #include "sim/checkers.h"
@@ -13,6 +14,18 @@
 namespace berth::sim {
 
 using nlohmann::json;
+
+std::string InSpace(std::string_view address, std::string_view space) {
+  return space == ipam::kDefaultSpace ? std::string(address) : fmt::format("{}@{}", address, space);
+}
+
+Addresses InSpace(const Addresses& addresses, std::string_view space) {
+  Addresses named;
+  for (const std::string& address : addresses) named.insert(InSpace(address, space));
+  return named;
+}
+
+std::string SpaceOf(const json& object) { return object["spec"].value("space", std::string(ipam::kDefaultSpace)); }
 
 Addresses AddressesIn(const std::string& result) {
   Addresses addresses;
@@ -31,12 +44,13 @@ bool IsIpv6(std::string_view address) { return address.find(':') != std::string_
 RecordedAddresses RecordedIn(const json& block) {
   RecordedAddresses recorded;
   const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>());
+  const std::string space = SpaceOf(block);
   const json allocations = block.value("allocations", json::object());
   for (const auto& [offset, entry] : allocations.items()) {
     std::uint32_t number = 0;
     std::from_chars(offset.data(), offset.data() + offset.size(), number);
     ipam::Attachment attachment(ipam::AttachmentOf(entry.get_ref<const std::string&>()));
-    if (!attachment.empty()) recorded.emplace(std::move(attachment), cidr->At(number).ToString());
+    if (!attachment.empty()) recorded.emplace(std::move(attachment), InSpace(cidr->At(number).ToString(), space));
   }
   return recorded;
 }

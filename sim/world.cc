@@ -140,7 +140,11 @@ std::vector<PodNetwork> World::AnyNetworks(bool tells_odd_uids) const {
   // pool only if both nodes use Shared blocks.
   if (May("shared") && Below(may_replace_pool_ ? 2 : 4) == 0) std::swap(first.pools, second.pools);
   // Only the kubelet knows which addresses pods with wrong UIDs have, and it reports the addresses of one network only.
-  const bool has_second = !tells_odd_uids && May("second") && Below(3) == 0;
+  const bool may_have_second = !tells_odd_uids && (May("second") || has_spaces_);
+  const bool has_second = may_have_second && Below(has_spaces_ ? 2 : 3) == 0;
+  // The scheduler counts the addresses of the first network.
+  if (has_spaces_ && !has_scheduler_ && Below(3) == 0) UseSecondSpace(first);
+  if (has_spaces_ && Below(3) != 0) UseSecondSpace(second);
   if (has_dual_stack_) {
     for (PodNetwork* const network : {&first, &second}) AddIpv6(*network);
   }
@@ -247,6 +251,7 @@ void World::Main() {
   const bool has_twin = May("pools") && controllers_.count() > 0 && !has_backups_ && (has_rivals || Below(2) == 0);
   may_replace_pool_ = May("pool-replaced") && controllers_.count() > 0 && !has_backups_ && !has_twin && !has_scheduler_;
   has_dual_stack_ = May("dual-stack") && Below(4) != 0;
+  has_spaces_ = May("spaces") && Below(2) == 0;
   if (MayLoseBlocks()) {
     for (const auto& checker : checkers_) checker->MayLoseBlocks(true);
   }
@@ -255,6 +260,7 @@ void World::Main() {
   pools_.Make({.has_controllers = controllers_.count() > 0,
                .has_twin = has_twin,
                .has_dual_stack = has_dual_stack_,
+               .has_spaces = has_spaces_,
                .is_counted = has_scheduler_,
                .has_limits = May("block-limit") && !has_scheduler_ && !has_backups_,
                .allows_requests = has_requests_ || May("tenant"),
@@ -392,7 +398,7 @@ void World::CheckSteady() {
   Checker::BarredSubnets barred;
   for (const auto& machine : machines_) {
     const std::string& node = machine->node.name();
-    for (const std::string& subnet : pools_.BarredFor(cluster_.LabelsOfNode(node), cluster_.LabelsOfNamespace())) {
+    for (const Subnet& subnet : pools_.BarredFor(cluster_.LabelsOfNode(node), cluster_.LabelsOfNamespace())) {
       barred.emplace(node, subnet);
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ struct Extent {
   std::set<std::string> faults = AllFaults();
 
   [[nodiscard]] static std::set<std::string> AllFaults();
+  // AllFaults, and the faults that happen only if they are named.
+  [[nodiscard]] static std::set<std::string> KnownFaults();
   // Half of the seeds have all faults, the others two to eleven: few faults find defects that many faults hide.
   [[nodiscard]] static std::set<std::string> DrawFaults(std::uint64_t seed);
 };
@@ -74,6 +77,8 @@ class World {
   [[nodiscard]] std::function<Addresses(const PodNetwork&)> AnyRequests() const;
   // Adds an IPv6 pool to three of four networks, so that pods get an IPv6 address as well.
   void AddIpv6(PodNetwork& network) const;
+  // From now on the network's pools are of the second space.
+  void UseSecondSpace(PodNetwork& network) const;
   void AddServers();
   void AddMachine(const std::string& name);
   [[nodiscard]] std::unique_ptr<Machine> MakeMachine(const std::string& name, const std::string& called,
@@ -142,6 +147,8 @@ class World {
   // none. `is_told`: only entries whose address is in the pod's status.
   [[nodiscard]] std::optional<Place> AnyEntry(const Machine& machine, bool is_told) const;
   void TakeOut(const Place& place);
+  // A person writes the entry again.
+  void WriteAgain(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
   void EditPool();
   // The faults of this history may keep a program from knowing or changing a block that the program created.
@@ -179,8 +186,8 @@ class World {
   void ComeToRest();
   [[nodiscard]] std::string Unrest() const;
   // Waits until the controller has freed the addresses of containers that ended without a DEL, and the thief's. Rules
-  // `dead-freed` and `stolen`.
-  void AwaitLost();
+  // `dead-freed` and `stolen`. Returns the entries that IsInUseElsewhere lets the controller keep.
+  std::set<std::string> AwaitLost();
   // Waits until deleted pools are gone. Rule `drained`.
   void AwaitDrained();
   // Waits until deleted blocks, and blocks of Nodes that are gone, are gone, except blocks that name a live pod. Rule
@@ -205,8 +212,17 @@ class World {
   // One of two machines with one name wrote the entry again after its sandbox had ended. The pod lives, and the entry
   // stays until the pod is gone.
   [[nodiscard]] bool IsKept(const std::string& text) const;
-  // An entry that the controller still has to free; empty: there is none.
-  [[nodiscard]] std::string LostAndLeft() const;
+  struct LostEntries {
+    std::set<std::string> left;  // entries that the controller still has to free
+    std::set<std::string> kept;  // entries that IsInUseElsewhere lets the controller keep
+  };
+  [[nodiscard]] LostEntries LostAndLeft() const;
+  // Whether a live pod of the entry's node reports the entry's address, and has it from a block of another space. Then
+  // the controller keeps the entry, because a pod's status names no space (docs/controller.md).
+  [[nodiscard]] bool IsInUseElsewhere(const nlohmann::json& block, const std::string& offset) const;
+  // Whether blocks of two spaces that the machine's node may use contain the address. Then the controller does not
+  // write a missing entry of the address (docs/controller.md).
+  [[nodiscard]] bool IsInTwoSpaces(const Machine& machine, const Place& place) const;
   // No pod in the API server has the UID that the held entry names.
   [[nodiscard]] bool IsPodGone(const std::string& text) const;
   // The admission policy. Returns why it refuses the write; nullopt: the write is allowed.
@@ -285,6 +301,8 @@ class World {
   bool has_scheduler_ = false;
   // Some networks name an IPv4 and an IPv6 pool.
   bool has_dual_stack_ = false;
+  // Some networks name pools of a second space.
+  bool has_spaces_ = false;
   bool has_requests_ = false;             // some pods request certain addresses
   int working_ = 0;                       // threads of the workload that create pods
   int delivering_ = 0;                    // bound pods that their kubelets have not seen yet

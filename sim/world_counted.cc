@@ -102,6 +102,7 @@ std::map<std::string, std::string> World::UnknownBlocks() const {
     std::string unknown;
     for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) {
       if (block["spec"].value("node", "") != name || block["metadata"].contains("deletionTimestamp")) continue;
+      if (SpaceOf(block) != ipam::kDefaultSpace) continue;  // not in NumberOf
       const bool is_known = known.contains(block["metadata"]["name"]);
       if (!is_known) unknown = block["metadata"]["name"];
       if (is_known)

@@ -70,9 +70,15 @@ void World::AddIpv6(PodNetwork& network) const {
   if (Below(4) == 0) return;
   network.families = 2;
   // A network may have Shared blocks of one family and blocks of its node of the other family.
-  network.pools.push_back(May("shared") && Below(3) == 0 ? kSharedIpv6Pool : kIpv6Pool);
+  const char* const pool = May("shared") && Below(3) == 0 ? kSharedIpv6Pool : kIpv6Pool;
+  network.pools.push_back(network.space == kSecondSpace ? kGreenIpv6Pool : pool);
   // If a person may replace a pool, this pool stays the first one.
   if (!may_replace_pool_ && Below(3) == 0) std::ranges::rotate(network.pools, network.pools.end() - 1);
+}
+
+void World::UseSecondSpace(PodNetwork& network) const {
+  network.space = kSecondSpace;
+  network.pools = {May("shared") && Below(3) == 0 ? kSharedGreenPool : kGreenPool};
 }
 
 std::function<Addresses(const PodNetwork&)> World::AnyRequests() const {
@@ -81,10 +87,10 @@ std::function<Addresses(const PodNetwork&)> World::AnyRequests() const {
 }
 
 bool World::MayLoseBlocks() const {
-  static const std::set<std::string> kHarmless = {"block-limit", "calendar",   "check",  "clocks",    "compact",
-                                                  "direct",      "dual-stack", "edit",   "gc",        "lag",
-                                                  "no-del",      "odd-uid",    "pause",  "pools",     "requests",
-                                                  "sandbox",     "scheduler",  "second", "selectors", "shared"};
+  static const std::set<std::string> kHarmless = {
+      "block-limit", "calendar", "check",     "clocks", "compact",   "direct", "dual-stack",
+      "edit",        "gc",       "lag",       "no-del", "odd-uid",   "pause",  "pools",
+      "requests",    "sandbox",  "scheduler", "second", "selectors", "shared", "spaces"};
   return !std::ranges::includes(kHarmless, extent_.faults);
 }
 

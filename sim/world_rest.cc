@@ -3,6 +3,8 @@
 // rest.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -11,6 +13,7 @@
 
 #include "crds/names.h"
 #include "ipam/entry.h"
+#include "ipam/prefix.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/suspects.h"
 #include "sim/scheduler.h"
@@ -34,6 +37,13 @@ constexpr Nanos kFreedMax = std::chrono::minutes(14);
 constexpr Nanos kGivenBackMax = std::chrono::minutes(10);
 
 constexpr const char* kOfThief = "the thief's ";
+
+// The node on which the address is held.
+std::string NodeOfEntry(const json& block, const std::string& text) {
+  const auto entry = ipam::ParseEntry(text);
+  const auto* const held = std::get_if<ipam::HeldEntry>(&entry);
+  return held == nullptr || held->node.empty() ? block["spec"].value("node", "") : held->node;
+}
 
 }  // namespace
 
@@ -60,39 +70,67 @@ void World::ComeToRest() {
     if (Now() > end) return story_.Break("rest", Unrest());
     std::this_thread::sleep_for(50ms);
   }
-  AwaitLost();
+  const std::set<std::string> kept = AwaitLost();
   auto blocks = store_.Objects(kBlocksAtRest);
   for (json& block : blocks) {
     if (thief_ != nullptr) block = Thief::WithoutIts(block);
     if (block.is_null()) continue;
     const json entries = block["allocations"];
     for (const auto& [offset, text] : entries.items()) {
-      if (IsKept(text.get_ref<const std::string&>())) block["allocations"].erase(offset);
+      const auto& entry = text.get_ref<const std::string&>();
+      if (IsKept(entry) || kept.contains(entry)) block["allocations"].erase(offset);
     }
   }
   std::erase_if(blocks, [](const json& block) { return block.is_null(); });
   for (const auto& checker : checkers_) checker->AtRest(blocks);
 }
 
-std::string World::LostAndLeft() const {
+World::LostEntries World::LostAndLeft() const {
+  LostEntries lost;
   for (const json& block : store_.Objects(kBlocksAtRest)) {
-    for (const json& entry : block["allocations"]) {
+    for (const auto& [offset, entry] : block["allocations"].items()) {
       const std::string& text = entry.get_ref<const std::string&>();
       const std::string attachment(ipam::AttachmentOf(text));
       if (thief_ != nullptr && Thief::IsIts(block, text)) {
-        if (IsLeftOfThief(block, text)) return kOfThief + text;
+        if (IsLeftOfThief(block, text)) lost.left.insert(kOfThief + text);
         continue;
       }
       const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
       if (attachment.empty()) continue;
       const auto may_hold = [&](const auto& machine) { return machine->kubelet.MayHold(attachment); };
       // The entry is in the backup, and its address was freed after the backup was taken.
-      if (backups_.was_restored() && !was_put_back && IsPodGone(text) && std::ranges::none_of(machines_, may_hold))
-        return text;
-      if (was_put_back ? IsPodGone(text) : HasLost(attachment) && !IsKept(text)) return text;
+      const bool is_of_backup =
+          backups_.was_restored() && !was_put_back && IsPodGone(text) && std::ranges::none_of(machines_, may_hold);
+      const bool is_lost = was_put_back ? IsPodGone(text) : HasLost(attachment) && !IsKept(text);
+      if (!is_of_backup && !is_lost) continue;
+      (IsInUseElsewhere(block, offset) ? lost.kept : lost.left).insert(text);
     }
   }
-  return {};
+  return lost;
+}
+
+bool World::IsInUseElsewhere(const json& block, const std::string& offset) const {
+  if (!has_spaces_) return false;
+  const auto address_at = [](const json& one, const std::string& at) {
+    return ipam::Prefix::Parse(one["spec"]["cidr"].get<std::string>())->At(static_cast<std::uint32_t>(std::stoul(at)));
+  };
+  const ipam::Address address = address_at(block, offset);
+  const std::string node = NodeOfEntry(block, block["allocations"][offset]);
+  std::set<std::string> others;  // names of pods with an entry at the address in another space
+  for (const json& other : store_.Objects(kBlocksAtRest)) {
+    if (SpaceOf(other) == SpaceOf(block)) continue;
+    for (const auto& [at, text] : other["allocations"].items()) {
+      const auto entry = ipam::ParseEntry(text.get_ref<const std::string&>());
+      const auto* const held = std::get_if<ipam::HeldEntry>(&entry);
+      if (held != nullptr && address_at(other, at) == address) others.insert(held->pod);
+    }
+  }
+  return std::ranges::any_of(store_.Objects(std::string(reconciler::kPodsPath)), [&](const json& pod) {
+    const json addresses = pod.value("/status/podIPs"_json_pointer, json::array());
+    const auto is_it = [&](const json& one) { return one["ip"] == address.ToString(); };
+    return others.contains(pod["metadata"]["name"]) && NodeOf(pod) == node && !HasEnded(pod) &&
+           std::ranges::any_of(addresses, is_it);
+  });
 }
 
 bool World::IsKept(const std::string& text) const {
@@ -128,19 +166,27 @@ void World::ReleaseByHand() {
   }
 }
 
-void World::AwaitLost() {
+std::set<std::string> World::AwaitLost() {
   CheckBrake();
-  const Nanos end = Now() + kFreedMax;
-  std::string left;
+  std::set<std::string> kept;
+  Nanos end = Now() + kFreedMax;
+  LostEntries lost;
   ReleaseByHand();
-  while (!(left = LostAndLeft()).empty()) {
+  while (!(lost = LostAndLeft()).left.empty()) {
+    if (std::ranges::any_of(lost.left, [&](const std::string& text) { return kept.contains(text); })) {
+      end = Now() + kFreedMax;
+    }
+    kept = lost.kept;
     if (Now() > end) {
+      const std::string& left = *lost.left.begin();
       const char* const rule = left.starts_with(kOfThief) ? "stolen" : "dead-freed";
-      return story_.Break(rule, "the address of a pod that is gone is still held: " + left);
+      story_.Break(rule, "the address of a pod that is gone is still held: " + left);
+      break;
     }
     std::this_thread::sleep_for(5s);
     ReleaseByHand();
   }
+  return lost.kept;
 }
 
 void World::AwaitDrained() {
@@ -159,7 +205,10 @@ void World::AwaitGivenBack() {
   const auto is_going = [&](const json& block) {
     const bool has_node = !cluster_.IsGone(block["spec"].value("node", ""));
     const bool has_to_go = block["metadata"].contains("deletionTimestamp") || !has_node;
-    return has_to_go && std::ranges::none_of(block["allocations"], lives);
+    if (!has_to_go || std::ranges::any_of(block["allocations"], lives)) return false;
+    const auto entries = block["allocations"].items();
+    return std::none_of(
+        entries.begin(), entries.end(), [&](const auto& item) { return IsInUseElsewhere(block, item.key()); });
   };
   while (std::ranges::any_of(store_.Objects(kBlocksAtRest), is_going)) {
     if (Now() > end) return story_.Break("gone", "a block that was deleted, or whose Node is gone, is still there");
