@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plants: defects about the pools that networks name, and about pods with addresses of both families.
+// Plants: defects about the pools that networks name, about pods with addresses of both families, and about spaces.
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "crds/names.h"
 #include "sim/plants.h"
 #include "sim/pools.h"
 
@@ -34,10 +35,10 @@ void HidesIpv6Pools(json& call) {
   call["config"]["ipam"]["pools"] = ipv4;
 }
 
-// Hides a field of objects from all processes but controllers, in answers and in lines of watches.
-Network::Lies HidesFromNodes(const std::string& field) {
-  const auto hide = [field = '"' + field + '"'](std::string& text) {
-    if (CurrentProcess()->name.starts_with("controller")) return;
+// Hides a field of objects in answers and in lines of watches: from controllers, or from all other processes.
+Network::Lies HidesFrom(bool controllers, const std::string& field) {
+  const auto hide = [controllers, field = '"' + field + '"'](std::string& text) {
+    if (CurrentProcess()->name.starts_with("controller") != controllers) return;
     for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at)) {
       text.replace(at, field.size(), "\"none\"");
     }
@@ -51,6 +52,20 @@ Network::Lies HidesFromNodes(const std::string& field) {
                 hide(line);
                 return true;
               }};
+}
+
+Network::Lies HidesFromNodes(const std::string& field) { return HidesFrom(/*controllers=*/false, field); }
+
+// If a controller frees an entry in a block of the second space, it writes to the block of the space `default` that has
+// the same addresses.
+void FreesInDefault(Request& request) {
+  const std::string prefix = std::string(crds::kBlocksPath) + "/";
+  const std::string space = kSecondSpace + std::string(".");
+  if (!request.path.starts_with(prefix + space) || !request.body.contains(" f=")) return;
+  request.path.erase(prefix.size(), space.size());
+  json patch = json::parse(request.body);
+  patch.erase("metadata");
+  request.body = patch.dump();
 }
 
 void HidesRequests(json& call) {
@@ -93,6 +108,14 @@ std::vector<Plant> PlantsOfNetworks() {
        .what = "an entry does not say that a Shared block has the pod's address of the other family",
        .faults = {"dual-stack", "shared", "kill", "meanwhile"},
        .lies = {.rewrites = HidesSibling}},
+      {.name = "spaces-not-seen-by-controllers",
+       .what = "controllers do not see which space a pool, a block or a reservation is in",
+       .faults = {"spaces", "pools"},
+       .lies = HidesFrom(/*controllers=*/true, "space")},
+      {.name = "freed-in-another-space",
+       .what = "controllers free entries of one space in the blocks of another",
+       .faults = {"spaces", "no-del"},
+       .lies = {.rewrites = FreesInDefault}},
   };
 }
 
