@@ -99,7 +99,7 @@ TEST(Events, HaveNamesThatTheAPIServerAcceptsAndThatDiffer) {
   const std::string longest(253, 'a');
   std::set<std::string> names;
   for (const std::string& object :
-       {longest, longest.substr(1) + "b", std::string(210, 'a') + "-." + std::string(40, 'a')}) {
+       {longest, longest.substr(1) + "b", std::string(179, 'a') + "-." + std::string(70, 'a')}) {
     const std::string uid = "f0000000-0000-4000-8000-00000000000" + std::to_string(names.size());
     const nlohmann::json event = EventOf(
         {.kind = "IPPool", .name = object, .uid = uid, .reason = "FewerBlocksThanNodes", .message = "m"}, kTestNowMs);

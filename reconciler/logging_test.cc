@@ -25,11 +25,15 @@ TEST(Logging, AnEntryCannotForgeAFieldOrALine) {
   t.Block("10.55.0.0/26", "web", {{3, "~ t=1"}});
   const ipam::Block& block = *t.world.blocks().at("10.55.0.0-26").block;
   const std::string forged = "x\" proof=time\n2027-01-15T08:00:00.000Z info forged";
-  ipam::HeldEntry entry{.pod_namespace = "default", .pod = forged, .uid = forged, .attachment = forged};
+  ipam::HeldEntry entry;
+  entry.pod_namespace = "default";
+  entry.pod = entry.uid = entry.attachment = forged;
   LogFreed(block, {.offset = 3, .text = {}, .entry = entry, .node = forged});
   const std::string forged_line = out.str();
   out.str("");
-  entry = {.pod_namespace = "default", .pod = "web-0.a", .uid = "11111111-2222", .attachment = "0123-4567"};
+  entry.pod = "web-0.a";
+  entry.uid = "11111111-2222";
+  entry.attachment = "0123-4567";
   LogFreed(block, {.offset = 3, .text = {}, .entry = entry, .node = "n1"});
   spdlog::set_default_logger(before);
   EXPECT_EQ(forged_line.find('\n'), forged_line.size() - 1) << forged_line;
