@@ -16,8 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-// Whether the text has only characters of Kubernetes names. With other characters a path may mean something other than
-// a pod.
+// True if the text has only characters of Kubernetes names. With other characters, the path could name something other
+// than a pod.
 bool IsDnsName(const std::string& text) {
   return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
 }
@@ -64,8 +64,9 @@ Expected<std::vector<SeenPod>> ReadPodsOf(k8sclient::Api& api, const std::string
   };
   const auto version = k8sclient::ListEach(api,
                                            std::string(kPodsPath),
-                                           // Some API servers read a list with a limit from etcd, all pods of the
-                                           // cluster at each question, and a list without one from their cache.
+                                           // Some API servers answer a list with a limit from etcd, and read all pods
+                                           // of the cluster for it. They answer a list without a limit from their
+                                           // cache.
                                            {.field_selector = "spec.nodeName=" + node, .page_size = 0},
                                            options,
                                            {.begin = [&pods] { pods.clear(); }, .item = take});

@@ -17,19 +17,20 @@
 
 namespace berth::reconciler {
 
-// All functions return the errors of their request.
+// All functions return the errors of their request. AskForPod, IsPodGone and HasLostAddress also return kInvalid if the
+// pod cannot be read.
 
 // Nothing: there is no such pod.
 [[nodiscard]] Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::string& name_space,
                                                          const std::string& name,
                                                          const k8sclient::CallOptions& options);
 
-// Whether the entry may be freed: its pod is gone, or does not have the address any more. Errors: kInvalid: no pod can
-// have the name in the entry.
+// True if the entry may be freed: its pod is gone, or has ended (if one.was_terminal), or has other addresses (if
+// one.was_replaced). Errors: kInvalid: no pod can have the name in the entry.
 [[nodiscard]] Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,
                                        const k8sclient::CallOptions& options);
 
-// Whether the pod of a lost entry still exists and still has the address.
+// True if the pod of a lost entry still exists and still has the address.
 [[nodiscard]] Expected<bool> HasLostAddress(k8sclient::Api& api, const LostEntry& one,
                                             const k8sclient::CallOptions& options);
 

@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds kConflictMax{1000};
 constexpr std::chrono::milliseconds kMax{30'000};
 constexpr std::chrono::minutes kForgetAfter{5};
 constexpr int kDoublingsMax = 10;
-// The wait that all hanging keys share, times the duration of the last request.
+// All hanging keys share one wait, at least this many times as long as the last of their requests took.
 constexpr int kHangingFactor = 2;
 constexpr const char* kHangingKey = "hanging";
 

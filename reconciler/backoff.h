@@ -23,12 +23,13 @@ class Backoff {
   // When the key's own wait ends; Time::min() if the key does not wait.
   [[nodiscard]] Time NotBefore(const std::string& key) const;
   [[nodiscard]] bool Hangs(const std::string& key) const;
-  // Allows no try before now + pause, whatever the key waited for before.
+  // Replaces the key's wait by `pause`, which begins at `now`.
   void Pause(const std::string& key, std::chrono::milliseconds pause, Time now);
-  // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after a conflict (the watch will
-  // show the newer version soon) and up to 30 s after any other error, but at least error.retry_after. If the wait is 1
-  // s or longer, it ends at the next whole second of the clock, up to 1 s later than returned. So thousands of objects
-  // that the API server refused are tried again in one pass, and not in one pass each.
+  // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after kConflict, kNotFound or
+  // kAlreadyExists (the watch will show the newer state soon) and up to 30 s after any other error, but at least
+  // error.retry_after. If the wait is 1 s or longer, it ends at the next whole second of the clock, up to 1 s later
+  // than returned. So thousands of objects that the API server refused are tried again in one pass, and not in one pass
+  // each.
   std::chrono::milliseconds Failed(const std::string& key, const Error& error, Time now);
   // Notes that the key's request failed after `took`, and that the key hangs from now on. Returns the wait.
   std::chrono::milliseconds Hung(const std::string& key, const Error& error, std::chrono::milliseconds took, Time now);
@@ -46,7 +47,7 @@ class Backoff {
     Time not_before;
     bool hangs = false;
   };
-  // The key has been answered, so another key that hangs may be tried.
+  // If the key hung, its request has now ended in time: the key hangs no more, and the wait of all hanging keys ends.
   void EndHanging(const std::string& key);
 
   std::map<std::string, Wait> waits_;

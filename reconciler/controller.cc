@@ -46,9 +46,8 @@ constexpr std::chrono::milliseconds kLookPeriod{5'000};
 constexpr std::chrono::minutes kVanishedKept{2};
 // By then a new leader has seen what became of pods since the version that the previous leader left.
 constexpr std::chrono::minutes kPodsOldMax{2};
-// A successor sees all pod deletions of this time before the handover. Not longer, because the API server serves
-// watches only from versions of about the last minute. If there are suspects, the version for the successor is older
-// anyway.
+// A successor sees all pod deletions of this time before the handover. This time is short, because the API server
+// serves watches only from versions of about the last minute. Suspects may make the version for the successor older.
 constexpr std::chrono::seconds kVanishedHandedOver{15};
 
 // Back-off keys that name no object.
@@ -65,7 +64,7 @@ const char* BackgroundKey(const Action& action) {
   return nullptr;
 }
 
-// Whether the next request would fail too, whatever object it is about.
+// True if the next request would fail too, whatever object it is about.
 bool IsServerAway(ErrorCode code) {
   return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout || code == ErrorCode::kUnauthenticated;
 }
@@ -107,7 +106,7 @@ steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   const Now now = ReadClock();
   performer_.SettleDoubts(now, k8sclient::CallOptions::Within(kCallMax, stop));
   Decision decision = decider_.Decide(world_, state_, now, /*relisted=*/false);
-  // Before any Node is patched, because the patch makes the scheduler ask again.
+  // The extender gets the snapshot before any Node is patched, because the patch makes the scheduler ask again.
   if (auto snapshot = std::exchange(decision.extender_snapshot, std::nullopt))
     on_extender_snapshot(*std::move(snapshot), world_, now.steady);
   AfterDecision(decision, now);
@@ -177,7 +176,8 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision, bool ha
   for (const Action& action : decision.actions) {
     const ObjectKey key = KeyOf(action);
     if (state_.backoff.Hangs(key) != hanging) continue;
-    // An address count was decided by a list of pods that grows old, so it is written first even after a conflict.
+    // An address count may depend on a list of pods that grows old, so the count is written first, even after a
+    // conflict.
     const bool is_first = !hanging && std::holds_alternative<ShowNumbers>(action);
     by_wait.emplace_back(is_first ? steady_clock::time_point::min() : state_.backoff.NotBefore(key), &action);
   }
@@ -214,7 +214,7 @@ bool Controller::PerformAll(const Decision& decision, bool hanging, const std::s
       if (background != nullptr || hanging) continue;
       const bool hangs = state_.backoff.Hangs(key);
       if (hangs) hung.insert(action.index());
-      // If actions of two kinds hang, all will.
+      // If actions of two kinds hang, assume that all other actions will hang too.
       if (hangs ? hung.size() > 1 : IsServerAway(done.error().code)) return false;
       continue;
     }
@@ -250,7 +250,8 @@ std::optional<Decision> Controller::RunRelisted(const Decision& unlisted, const 
   for (const ObjectKey& key : unlisted.wants_relist) {
     if (!acted_on.contains(key)) state_.backoff.Pause(key, kAfterRelist, clock_.Now());
   }
-  // The actions of the decision before the relist are done. These actions are about the same objects, as they are now.
+  // The controller has already tried the actions of `unlisted`. The actions of `decision` are about the objects as they
+  // are now.
   if (!PerformAll(decision, /*hanging=*/false, stop)) return std::nullopt;
   return decision;
 }
@@ -271,7 +272,7 @@ void Controller::HandleFailure(const ObjectKey& key, const Error& error, const O
     wait = state_.backoff.Hung(key, error, took, now);
   } else {
     wait = state_.backoff.Failed(is_away ? server : key, error, now);
-    // Then the next action goes first.
+    // This action waits longer than the key `server`, so that another action is tried first.
     if (is_away) state_.backoff.Pause(key, wait + kAfterOthers, now);
   }
   if (!is_passing) metrics_.WriteFailed(berth::ToString(error.code));

@@ -41,11 +41,12 @@ class Controller {
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
-  // Called after each decision with the version from which a successor has to watch pods, so that the successor sees
-  // every deletion of a pod that still matters (VersionForSuccessor). Called by the thread of Run. Set before Run.
+  // Called after the first decision of each pass with the version from which a successor has to watch pods, so that the
+  // successor sees every deletion of a pod that still matters (VersionForSuccessor). Called by the thread of Run. Set
+  // before Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
 
-  // There was a previous leader, and the watch of pods begins at the version that it left. Call before Run.
+  // Tells the controller that the watch of pods begins at the version that a previous leader left. Call before Run.
   void BeginWithOldPods();
 
   // If Settings::unrequested is set: called after the first decision of each pass with the addresses that nodes have
@@ -64,22 +65,25 @@ class Controller {
   // Updates the metrics of the world, and logs it if this machine's clock begins or ceases to differ from the API
   // server's.
   void Report();
-  // If the previous leader has written an event that a Node shows no count, the Node has no count now.
+  // Once after a change of leader, notes the Nodes that show no count: the last event about such a Node may say so.
   void NoteNodesWithoutNumbers();
-  // After a decision: forgets what later decisions do not need, and logs when the brake on freeing orphans changes.
+  // Runs after the first decision of a pass: forgets what later decisions do not need, logs when the brake on freeing
+  // orphans changes, and calls on_version.
   void AfterDecision(const Decision& decision, const Now& now);
-  // The resourceVersion from which a successor must watch pods to see every deletion whose entry is not freed yet. As
-  // new as that allows, because the API server forgets old versions.
+  // The resourceVersion from which a successor must watch pods to see every deletion of the last 15 s, and every
+  // deletion of the last 2 minutes whose entry is not freed yet. The version is as new as possible, because the API
+  // server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
   // Address counts and actions whose objects do not wait come first, in the decision's order. Then come the others, in
   // the order in which their waits end. `hanging`: only the actions that hang (backoff.h), or only the others.
   [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision, bool hanging) const;
   // Performs the actions of InOrder that the back-off allows. If an action begins to hang, leaves the other actions of
-  // its kind for the next pass. False: the API server does not answer, or stop is requested, so the rest was not tried.
+  // its kind for the next pass. False: the API server does not answer, actions of two kinds hang, or stop is requested,
+  // so the rest was not tried.
   bool PerformAll(const Decision& decision, bool hanging, const std::stop_token& stop);
   [[nodiscard]] bool WantsRelist(const Decision& decision);
   // Lists the objects again, decides on the relisted world, and performs the actions that do not hang. Returns the
-  // decision; nothing: the API server does not answer.
+  // decision; nothing: a list failed, or PerformAll returned false.
   std::optional<Decision> RunRelisted(const Decision& unlisted, const std::stop_token& stop);
   // A request that began at `began` failed. `server`: the back-off key that waits if the API server does not answer.
   void HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server, SteadyTime began);

@@ -63,7 +63,8 @@ Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
                                    .log = [](const std::string& line) { spdlog::warn("{}", line); }});
 }
 
-// Requests stop on the first SIGTERM or SIGINT. Requires: both signals are blocked in every thread.
+// The returned thread requests the stop of `source` on the first SIGTERM or SIGINT. Requires: both signals are blocked
+// in every thread.
 std::jthread StopOnSignal(std::stop_source& source, const sigset_t& signals) {
   return std::jthread([&source, signals](const std::stop_token& done) {
     const std::stop_callback wake(done, [thread = pthread_self()] { pthread_kill(thread, SIGINT); });

@@ -27,8 +27,8 @@
 
 namespace berth::reconciler {
 
-// Blocks that are to be deleted once no Node counts their addresses, by name; the time since when no Node has counted
-// them. Nothing: a Node still counts them.
+// Blocks that the controller deletes once no Node counts their addresses. By name of the block: since when no Node has
+// counted them; nothing: a Node still counts them.
 using LeavingBlocks = std::map<std::string, std::optional<SteadyTime>>;
 
 struct Tally {
@@ -60,7 +60,7 @@ class CountedPools {
 
   // The resource of the pool's addresses, whether the pool counts or not; empty: none.
   [[nodiscard]] const std::string& ResourceOf(const std::string& pool_uid) const;
-  // Whether free addresses in the pool's blocks on such a node count; if they do, `resource` of the pool is not empty.
+  // True if the free addresses of the pool's blocks on the node count. Then `resource` of the pool is not empty.
   [[nodiscard]] bool Counts(const std::string& pool_uid, const SeenNode& node) const;
   // UIDs of pools that do not count, because not all pools of their resource have the same namespaceSelector.
   [[nodiscard]] const std::set<std::string>& of_mixed_namespaces() const { return of_mixed_namespaces_; }
@@ -82,7 +82,7 @@ struct RecordedHolder {
   std::string node;
   ipam::Address address;
 
-  // Whether the address counts as the pod's: by UID or config hash, else by node and podIPs. Requires: the entry names
+  // True if the address counts as the pod's: by UID or config hash, else by node and podIPs. Requires: the entry names
   // the pod or its UID.
   [[nodiscard]] bool Is(const SeenPod& pod) const;
 };

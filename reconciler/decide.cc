@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One decision, space by space: acceptance, then withheld addresses, then counts and statuses, then removals.
+// One decision: first finds which pools are accepted and which addresses are withheld, then counts addresses, then
+// decides which objects to write.
 #include "reconciler/decide.h"
 
 #include <algorithm>
@@ -61,7 +62,8 @@ class Pass {
         decision_.WakeAt(now_.steady + kSnapshotPeriod);
       }
     }
-    // First, because a list of pods that a count was decided by grows old while other actions take their time.
+    // Address counts come first, because the lists of pods on which they depend grow old while other actions take their
+    // time.
     std::vector<ListPods> lists;
     if (world_.knows_holders) {
       lists = kept_.numbers.Decide(
@@ -83,9 +85,9 @@ class Pass {
     }
     DecideBlockDrain(world_, kept_.empty, now_, relisted_, decision_);
     DecidePoolDrain(world_, relisted_, decision_);
-    // Near the end, so that the next pass can write the counts while the lists are new.
+    // The lists come near the end, so that the next pass can write the counts while the lists are new.
     for (ListPods& list : lists) decision_.actions.push_back(std::move(list));
-    // Last, because nothing waits for IPAllocations.
+    // IPAllocations come last, because nothing waits for them.
     if (world_.knows_holders && kept_.settings.keeps_allocations) {
       kept_.allocations.Decide({.held = kept_.held, .world = world_, .state = state_}, now_, decision_);
     }
@@ -97,11 +99,12 @@ class Pass {
   }
 
  private:
-  // Addresses of pods that are gone, lost entries, and blocks that other nodes need.
+  // Decides about addresses of pods that are gone, lost entries, blocks of nodes that are gone, and blocks that other
+  // nodes need.
   void DecideReclaimed() {
     const Reclaim mode = kept_.settings.reclaim;
-    // Ends the condition Scarce: in this mode the controller deletes no blocks for other nodes, so no node should wait
-    // for one.
+    // The empty set ends the condition Scarce: in this mode the controller deletes no blocks for other nodes, so no
+    // node should wait for one.
     if (mode != Reclaim::kOn) decision_.scarce.emplace();
     if (mode == Reclaim::kOff || !world_.knows_holders) return;
     kept_.suspects.Update(kept_.held, world_, state_, now_.steady);
@@ -140,7 +143,7 @@ class Pass {
     }
   }
 
-  // The pools that their spaces have accepted, each with the addresses that are to be withheld from it.
+  // Sets counted_: the pools that their spaces have accepted, each with the addresses to withhold from it.
   void PlanPools() {
     counted_ = AcceptedPools(world_);
     for (auto& [uid, counted] : counted_) {
@@ -225,7 +228,7 @@ class Pass {
   }
 
   // Deletes a space with the controller's finalizer when no pool and no block names the space any more. True: the space
-  // is going, and nothing else of it is to be written.
+  // is to go, so the controller writes nothing else of it.
   bool DecideSpaceEnd(const std::string& name, const SpacePlan& plan) {
     const crds::Space& current = *plan.current;
     if (!IsKept(current) || !current.accepted.empty() || !plan.acceptance.accepted.empty()) return false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decider: decides what to do, from everything that the controller has seen. No I/O.
 //
-// The world may be stale. So every write is a compare-and-swap, and withheld addresses only become more. Three kinds of
-// decisions wait for a relisted world, that is a world that was compared with consistent lists begun after the world
-// was read (relist.h): acceptance of pools, an end of withholding addresses, and the belief that an object is gone.
+// The world may be stale. So every write is a compare-and-swap. Some decisions also wait for a relisted world
+// (docs/controller.md has a table of them): for example, to accept a pool, to stop withholding an address, or to treat
+// an object as gone. A world is relisted if the controller has compared it with consistent lists that began after the
+// world was read (relist.h).
 #pragma once
 
 #include <optional>

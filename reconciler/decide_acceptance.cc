@@ -20,7 +20,7 @@ using crds::AcceptedPool;
 
 std::string Cut(int length) { return "/" + std::to_string(length) + " blocks"; }
 
-// Whether the list still needs the entry: its pool is not being deleted, or a block of the pool exists.
+// True if the list still needs the entry: its pool exists and is not being deleted, or a block of the pool exists.
 bool IsNeeded(const World& world, const std::string& space, const AcceptedPool& entry) {
   const SeenPool* pool = world.FindPoolByUid(entry.uid);
   if (pool != nullptr && !pool->meta.deleting()) return true;

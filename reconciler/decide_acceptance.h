@@ -25,7 +25,7 @@ struct Reason {
   friend bool operator==(const Reason&, const Reason&) = default;
 };
 
-// Why the pool's spec is invalid, whatever other objects there are; nothing: the spec is valid.
+// The reason why the pool's spec is invalid by itself, without regard to other objects; nothing: the spec is valid.
 [[nodiscard]] std::optional<Reason> WhyInvalid(const SeenPool& pool);
 
 struct Acceptance {

@@ -57,7 +57,7 @@ void AllocationDecider::Decide(const AllocationScope& scope, const Now& now, Dec
   while (!later_.empty() && later_.begin()->first <= now.steady) {
     open_.insert(std::move(later_.extract(later_.begin()).value().second));
   }
-  // In turn, so that objects which the API server refuses again and again do not hold up the others.
+  // The objects take turns, so that objects which the API server refuses again and again do not hold up the others.
   auto at = open_.lower_bound(next_);
   const std::size_t decided = decision.actions.size();
   for (std::size_t left = open_.size(); left > 0; --left) {

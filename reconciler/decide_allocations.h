@@ -38,14 +38,15 @@ enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
 
 struct AllocationFacts {
   bool is_held = false;     // the attachment has entries
-  bool is_settled = false;  // and these entries have not changed for a while
+  bool is_settled = false;  // the newest entry, and the deletion of the last object by somebody else, are old enough
   // The pod that the entries name; nullptr: it does not exist, or another pod has its name.
   const SeenPod* pod = nullptr;
-  bool is_cascading = false;  // the pod is being deleted, and the collector first deletes what the pod owns
+  bool is_cascading = false;  // the collector deletes the pod's objects before the pod, maybe soon (Pods::IsCascading)
   const SeenAllocation* object = nullptr;  // nullptr: there is none
   // The object was made before the entry of another family came, and must be made anew.
   bool lacks_family = false;
-  // Written by the pod's own node: another node may have written entries in the pod's name.
+  // The entries that the pod's own node wrote. Another node may have written entries in the pod's name; these do not
+  // count.
   std::vector<EntryKey> entries = {};
 };
 [[nodiscard]] AllocationRuling RuleOnAllocation(const AllocationFacts& facts);

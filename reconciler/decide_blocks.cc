@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes want a block, and whose block may be deleted.
+// Finds which nodes want a block, and whose block may be deleted.
 #include "reconciler/decide_blocks.h"
 
 #include <algorithm>
@@ -72,9 +72,10 @@ class BlockPass {
     Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
     const Lack lack = LackOf(uid);
     const std::size_t nodes = scope_.world.nodes.all().size();
-    // Most pools are like that: there is a block left for every node.
+    // Most pools end here, with a block left for every node and pool. SharersOf takes longer, and returns at most the
+    // number of pools.
     if (!hands_out || left >= scope_.pools.size() * nodes + lack.blocks) return;
-    // Nodes claim a block of each pool, and these pools are cut out of the same addresses.
+    // Each node may claim a block of each of these pools, which are cut out of the same addresses.
     const std::size_t sharers = SharersOf(pool);
     if (left >= sharers * nodes + lack.blocks) return;
     const std::vector<OwnedBlock>& blocks = by_pool_[uid];
@@ -82,8 +83,8 @@ class BlockPass {
       return one.is_going && one.seen->IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
-    // The larger one, not the sum: a node without its first block may be the node on which the waiting pods lack a
-    // block.
+    // `wanting` is the larger number, not the sum: a node without its first block may be the node on which the waiting
+    // pods lack a block.
     auto wanting = std::max(lack.blocks, static_cast<std::size_t>(std::ranges::count_if(claimers, [](const auto& item) {
                               return item.second.WantsBlock();
                             })));
@@ -168,7 +169,8 @@ class BlockPass {
     return Delete(seen);
   }
 
-  // The next decision has room for the block's deletion. Until then no Node counts a block that is leaving.
+  // This decision has no room for the block's deletion. If the block is leaving, keeps it uncounted until the next
+  // decision.
   void KeepLeaving(const SeenBlock& seen) {
     decision_.WakeAt(now_.steady);
     if (const auto before = leaving_.find(seen.name); before != leaving_.end()) left_.insert(*before);
@@ -192,8 +194,8 @@ class BlockPass {
     return false;
   }
 
-  // Step by step: the held entries are freed (decide_orphans.h) and cool, then the addresses on standby go, then the
-  // block.
+  // Removes the block of a gone node step by step: first the held entries are freed (decide_orphans.h), then the
+  // entries that cannot be read (EndUnheld), then the addresses on standby go, then the block.
   void GiveUp(const SeenBlock& seen) {
     if (seen.entries.held > 0 || seen.entries.unchecked > 0) return EndUnheld(seen.block);
     if (!seen.block->standby.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deletes blocks of pools that stay: blocks of nodes that are gone, and empty blocks if nodes without a block cannot
-// get one.
+// Deletes blocks of pools that stay: blocks of nodes that are gone, and empty blocks if other nodes want more blocks
+// than the pool has unclaimed ones.
 //
 // Only an empty block is deleted, by a request that contains the version at which the block was empty. If an ADD has
 // written the block since, the API server answers with a conflict. A later ADD finds that the block is being deleted,
@@ -26,10 +26,10 @@
 namespace berth::reconciler {
 
 // How long a block has to be empty before the controller deletes it, so that a node whose pods come and go keeps the
-// block. The jitter is added, up to that long, so that not all blocks go at once.
+// block. Up to kEmptyJitter is added, so that not all blocks go at once.
 inline constexpr std::chrono::seconds kEmptyMin{60};
 inline constexpr std::chrono::seconds kEmptyJitter{15};
-// If a pod has waited this long for an address, an empty block is deleted without that delay.
+// If a pod has waited this long for an address, a block has to be empty for kSeenEmptyMin only.
 inline constexpr std::chrono::seconds kPodWaitMax{10};
 
 // After a Node has stopped counting a block's addresses, the block stays for this long, and is deleted only if the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which waiting pods find no node with room, and where a block would help them.
+// Finds which waiting pods have no node with room, and where a block would help them.
 #include "reconciler/decide_demand.h"
 
 #include <algorithm>
@@ -142,8 +142,8 @@ class DemandDecider::Pass {
     }
   }
 
-  // A node with room for one more pod. Leaves out a node that has had room for kDrawMax: something else keeps the pods
-  // away.
+  // A node with room for one more pod. Once the group has waited for kDrawMax, leaves out each node that has had room
+  // for kDrawMax: something else keeps the pods away.
   Room* RoomFor(const Group& group, const std::vector<Room*>& rooms) {
     for (Room* room : rooms) {
       if (room->places <= 0) continue;
@@ -204,15 +204,15 @@ class DemandDecider::Pass {
   // By pool: how many blocks have to be unclaimed at once.
   using Lacks = std::map<std::string, std::size_t>;
 
-  // All blocks that the node lacks for one more pod, or none: a part of them would draw no pod. If other nodes could
-  // give back what is missing, and `lacks` is empty, sets `lacks`.
+  // Creates all blocks that the node lacks for one more pod, or none, because a part of them would draw no pod. True:
+  // created. If `lacks` is empty, and other nodes could give back the missing blocks, sets `lacks`.
   bool ExtendNode(const Group& group, Room& room, std::size_t pods, Lacks& lacks) {
     std::vector<NewBlock> blocks;
     for (const UnitRequest& request : *group.needs) {
       const auto left = room.left.find(request.resource);
       if (left == room.left.end()) return false;  // no pool of the resource counts for that node
       if (left->second >= request.units) {
-        // The node has room, and the room draws no pod, so another block would draw none either.
+        // The node has room that draws no pod, so another block would draw none either.
         if (group.needs->size() == 1) return false;
         continue;
       }
@@ -226,8 +226,8 @@ class DemandDecider::Pass {
     return true;
   }
 
-  // Adds unclaimed blocks with so many addresses for the node, at most kCreatedMax in all. Returns how many addresses
-  // are missing then.
+  // Adds unclaimed blocks for the node until they have `short_of` addresses, but at most kCreatedMax blocks in all.
+  // Returns how many addresses are still missing; 0 or less: none.
   std::int64_t Plan(const Room& room, const std::string& resource, std::int64_t short_of,
                     std::vector<NewBlock>& blocks) {
     for (const auto& [uid, pool] : scope_.pools.counted()) {
@@ -264,7 +264,7 @@ class DemandDecider::Pass {
     return free_.emplace(pool.uid, ipam::PoolBlocks(pool, scope_.census.OfPool(pool.uid).claimable)).first->second;
   }
 
-  // Saturates.
+  // At most crds::kUnitsMax.
   [[nodiscard]] static std::int64_t AddressesOf(const NewBlock& block) {
     constexpr ipam::Uint128 kMax = crds::kUnitsMax;
     return static_cast<std::int64_t>(std::min(ipam::AssignableIn(*block.pool, block.cidr).Count(), kMax));
@@ -275,8 +275,9 @@ class DemandDecider::Pass {
     return blocks == blocks_of_.end() ? 0 : blocks->second;
   }
 
-  // How many blocks of which pools would do for such pods, beside those that are planned. None: the node may not have
-  // so many; or more than one is missing, and other nodes do not have so many empty ones.
+  // By pool: how many blocks, including those in `planned`, have to be unclaimed at once so that the node gets the
+  // missing addresses too. Empty: the node may not have so many blocks; or more than one block is missing, and there
+  // are fewer empty blocks.
   Lacks LacksOf(const Room& room, const UnitRequest& missing, const std::vector<NewBlock>& planned, std::size_t pods) {
     Lacks lacks;
     std::int64_t short_of = missing.units;
@@ -300,7 +301,7 @@ class DemandDecider::Pass {
       lacks[uid] = of_pool + more;
     }
     if (short_of > 0) return {};
-    // The other pods of the group need as many.
+    // If one block is enough for one pod, the blocks have to be enough for the group's other pods too.
     if (lacks.size() == 1 && added == 1) {
       const ipam::Pool& pool = *scope_.pools.counted().at(lacks.begin()->first);
       const auto size = std::size_t{1} << std::min(8, ipam::AddressBits(pool.family()) - pool.BlockLength());

@@ -61,7 +61,7 @@ class DemandDecider {
 
   // By UID of the pool.
   [[nodiscard]] const std::map<std::string, Lack>& lacks() const { return lacks_; }
-  // Whether the controller created the block for waiting pods less than kDrawMax ago, so that the scheduler may still
+  // True if the controller created the block for waiting pods less than kDrawMax ago, so that the scheduler may still
   // place one there.
   [[nodiscard]] bool MayStillDraw(const std::string& block, SteadyTime now) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When blocks and pools may be removed.
+// Decides when blocks and pools may be removed.
 #include "reconciler/decide_drain.h"
 
 #include <algorithm>

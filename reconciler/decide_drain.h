@@ -17,7 +17,8 @@
 
 namespace berth::reconciler {
 
-// Limit of block writes in one decision; the next decision makes the rest.
+// Limit of block writes that each of decide_blocks, decide_drain and decide_reserved (for one space) adds to one
+// decision. The next decision adds the rest.
 inline constexpr std::size_t kBlockChangesMax = 200;
 
 [[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);

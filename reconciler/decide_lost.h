@@ -54,8 +54,8 @@ enum class AddressState : std::uint8_t {
 // 16 hexadecimal digits.
 [[nodiscard]] std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& block, const Now& now);
 
-// Whether the pod has an address of the block for which no block of the world has an entry. Such a block must stay: the
-// controller puts the entry back there, or the pod is the last that may use the address.
+// True if the pod has an address of the block for which no block of the world has an entry of the pod. Such a block
+// must stay until the controller has put the entry back, or until the pod is gone.
 [[nodiscard]] bool LacksEntryOf(const World& world, const ipam::Block& block, const SeenPod& pod);
 
 // LacksEntryOf for all pods of the world that may use the block.
@@ -66,7 +66,8 @@ class PodAddresses {
 
  private:
   const World& world_;
-  // By node; under "" all pods, for Shared blocks. Gathered at the first question, because there may be 100,000 pods.
+  // By node; under "" all pods, for Shared blocks. The first call of AreLostIn gathers them, because there may be
+  // 100,000 pods.
   std::optional<std::map<std::string, std::vector<const SeenPod*>>> pods_;
 };
 

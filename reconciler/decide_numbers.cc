@@ -142,7 +142,8 @@ class NumberDecider::Pass {
     const auto* listed = Listed(node, lowering.since + kLowerAfter);
     if (listed == nullptr) return;
     const Tally fresh = TallyOf(node.name, resource, *listed);
-    // At least the highest count that was wanted since lowering.since, and at least the count by the list.
+    // The target is the highest count that was wanted since lowering.since, or the count by the list, whichever is
+    // more.
     const std::optional<std::int64_t> target = std::max(lowering.highest, fresh.Number());
     if (target && *target >= lower.shown) {
       // The highest count was wanted too long ago, or is written by now: begin another five seconds.
@@ -166,7 +167,7 @@ class NumberDecider::Pass {
     if (!since) return;
     if (const SteadyTime due = *since + kAbsentFor; now_.steady < due) return decision_.WakeAt(due);
     // If the Node has never shown a count, the scheduler has placed no pod because of one. But a new leader has not
-    // seen what the Node showed before, and begins with pods as they were then.
+    // seen what the Node showed before, and may begin with an old state of the pods.
     Tally fresh = tally;
     if (scope_.world.nodes.WasShown(node.name, resource) || now_.steady < scope_.state.pods_are_old_until) {
       const auto* listed = Listed(node, *since + kAbsentFor);

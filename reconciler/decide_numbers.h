@@ -52,8 +52,8 @@ struct NumberScope {
 
 class NumberDecider {
  public:
-  // Adds ShowNumbers actions to the decision, the most urgent first, also more than the controller may send at once
-  // (ControllerState::node_patches). Returns the lists that further counts need, the most urgent first: at
+  // Adds ShowNumbers actions to the decision, the most urgent first. There may be more actions than the controller may
+  // send at once (ControllerState::node_patches). Returns the lists that further counts need, the most urgent first: at
   // most kListsMax. Requires: world.knows_holders.
   [[nodiscard]] std::vector<ListPods> Decide(const NumberScope& scope, const Now& now, Decision& decision);
 
@@ -74,8 +74,8 @@ class NumberDecider {
   std::map<std::string, SteadyTime> last_lists_;  // by node, of the last minute
 };
 
-// Whether more than a tenth of all nodes are not Ready. The controller then suspects what it sees, and no Node loses
-// its counts.
+// True if more than a tenth of all nodes are not Ready. The controller then suspects what it sees, and no Node loses
+// its counts because it is not Ready.
 [[nodiscard]] bool AreManyNotReady(const World& world);
 
 }  // namespace berth::reconciler

@@ -92,8 +92,9 @@ Orphans JudgeAll(const OrphanScope& scope, const Now& now, Decision& decision) {
   for (const auto& [key, suspect] : scope.suspects.all()) {
     const Ruling ruling = Judge(suspect.suspicion, FactsOf(scope.world, scope.suspects, suspect.node), now.steady);
     if (ruling.due) decision.WakeAt(*ruling.due);
-    // From a node that is not Ready nothing is freed. So the pods that somebody removed from a dead node say nothing
-    // about the pods of other nodes. But a node that was Ready for a moment counts: its entries may be due by now.
+    // The controller frees nothing on a node that is not Ready, so such a node's entries do not count for the brake:
+    // somebody may have removed the pods of a dead node. But if the node was Ready since the suspicion began, its
+    // entries count, because they may be due by now.
     const bool is_at_stake = suspect.node_was_ready && !ruling.node_is_gone;
     if (is_at_stake && suspect.suspicion.cause == Cause::kAbsent) ++findings.unseen[suspect.pool_uid];
     const bool is_readable = scope.world.blocks().at(suspect.block).block != nullptr;

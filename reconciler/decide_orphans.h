@@ -21,7 +21,8 @@ namespace berth::reconciler {
 
 enum class Reclaim : std::uint8_t { kOff, kReport, kOn };
 
-// For a pod whose deletion the controller did not see: it does not know how long the end of the pod may take.
+// Wait for a pod whose deletion the controller did not see, or whose sandbox nobody saw end: nobody knows how long the
+// end may take.
 inline constexpr std::chrono::seconds kAbsentMin{600};
 inline constexpr std::chrono::seconds kTerminalMin{60};
 inline constexpr std::chrono::seconds kAfterGrace{10};
@@ -30,8 +31,9 @@ inline constexpr std::uint64_t kRenewalsMin = 2;
 // How long a freed address cools, so that a node which learns of it late can still say that the address is in use.
 inline constexpr std::chrono::seconds kFreedRest{60};
 
-// The brake: so many orphans whose deletion nobody saw are more likely a mistake of berth, or of a person who restored
-// a backup.
+// The brake: if at least kBrakeMin entries, and more than a tenth of all held entries, name pods whose deletion nobody
+// saw, the controller frees no entry. So many orphans are more likely a mistake of berth, or of a person who restored a
+// backup.
 inline constexpr std::size_t kBrakeMin = 50;
 inline constexpr std::size_t kBrakePart = 10;  // a tenth of all held entries
 
@@ -51,7 +53,7 @@ struct Ruling {
 
 [[nodiscard]] NodeFacts FactsOf(const World& world, const Suspects& suspects, const std::string& node);
 
-// Whether nothing that ran on the node has an address any more.
+// True if nothing that ran on the node has an address any more.
 [[nodiscard]] bool IsGone(const NodeFacts& node, SteadyTime now);
 
 [[nodiscard]] Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now);

@@ -113,8 +113,8 @@ void DecideConfirmation(const ReservedScope& scope, const ReservedSpace& space, 
   static const std::vector<ReservedRange> kNone;
   const std::vector<ReservedRange>& confirmed = found == scope.state.confirmed.end() ? kNone : found->second;
   if (confirmed == space.reserved) return;
-  // If fewer ranges are reserved than were confirmed, they need no new check. But ControllerState has to forget the
-  // others: if one is reserved again, it is new.
+  // If all reserved ranges were confirmed before, they need no new check. But ControllerState has to forget the ranges
+  // that are no longer reserved: if somebody reserves one again, it needs a check.
   const bool is_less = std::ranges::all_of(
       space.reserved, [&](const ReservedRange& item) { return std::ranges::find(confirmed, item) != confirmed.end(); });
   if (is_less || (scope.relisted && space.pools_withhold)) {
@@ -160,8 +160,8 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     }
     decision.actions.push_back(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
   }
-  // Another client may have changed a block that this decision was to change, so only a look that finds nothing to
-  // change confirms.
+  // The API server may refuse a change that this decision makes, so the controller confirms only when no block needs a
+  // change.
   if (changes == 0 && !awaits_standby) DecideConfirmation(scope, space, decision);
 }
 

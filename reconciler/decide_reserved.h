@@ -36,7 +36,8 @@ struct ReservedSpace {
   std::string space;
   std::vector<ReservedRange> reserved;
   bool may_stop_withholding = true;  // see MayStopWithholding
-  // As far as the world shows, the status of every accepted pool lists what is withheld from the pool.
+  // As far as the world shows, the status of every accepted pool withholds the pool's reserved addresses, and no pool
+  // is Ready without being accepted.
   bool pools_withhold = false;
 };
 

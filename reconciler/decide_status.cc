@@ -58,7 +58,8 @@ bool Differ(const crds::Space& current, const SpaceCounts& counts) {
   return current.total != counts.total || current.used != counts.used || current.free != counts.free;
 }
 
-// As many addresses as fit into a condition: the API server refuses a status with a longer message.
+// The texts of at most 5 addresses, as many as fit into a condition: the API server refuses a status with a longer
+// message.
 std::string NamesOf(const std::vector<ContestedAddress>& contested) {
   constexpr std::size_t kNamedMax = 5;
   constexpr std::size_t kLengthMax = 4000;

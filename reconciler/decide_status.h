@@ -38,7 +38,7 @@ struct Readiness {
 // Sets only the condition Ready.
 void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Now& now);
 
-// False: so many of the pool's entries name pods that are gone that the controller frees none.
+// False: the brake holds back entries of the pool (decide_orphans.h), and the controller frees no entry at all.
 inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
 
 // If the brake holds back entries of the pool (decide_orphans.h), sets the condition Reclaiming to False. If the brake

@@ -19,7 +19,7 @@ struct KeyVisitor {
   ObjectKey operator()(const DeleteBlock& a) const { return BlockKey(a.block->name); }
   ObjectKey operator()(const FreeEntries& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const ReportInUse& a) const { return "InUse/" + a.block->name; }
-  // A key of its own: an entry that must not be freed keeps no lost entry of the block from being put back.
+  // PutBack has a key of its own, so that it does not wait when FreeEntries of the same block fails.
   ObjectKey operator()(const PutBack& a) const { return BlockKey(a.before->name) + "/lost-entries"; }
   ObjectKey operator()(const CreateAllocation& a) const {
     return AllocationObjectKey(AllocationKeyOf(a.allocation.meta.name_space, a.allocation.meta.name));

@@ -87,7 +87,7 @@ struct FreedEntry {
   bool was_terminal = false;     // the pod ended (Succeeded or Failed), and may still exist
   bool was_replaced = false;     // the pod lives, with other addresses
   bool sandbox_unknown = false;  // the pod is gone, and nobody saw its sandbox end
-  bool node_is_gone = false;     // and with the node everything that ran there
+  bool node_is_gone = false;     // the node is gone, and everything that ran there
 };
 // Replaces held entries by cooling entries, which tell the node's agent to forget the attachments. The performer first
 // asks the API server about each pod, or about the node that is gone.
@@ -101,8 +101,8 @@ struct ReportInUse {
   ipam::BlockView block;
   std::vector<FreedEntry> entries;
 };
-// The entry of a live pod that has the address, although nothing records the address any more. The performer first asks
-// the API server about each pod.
+// The entry of a live pod that has the address, although no entry records the address any more. The performer first
+// asks the API server about the pod.
 struct LostEntry {
   ipam::Address address;
   ipam::HeldEntry entry;
@@ -137,7 +137,7 @@ struct ReportContested {
   std::vector<ContestedAddress> addresses;  // all that exist
 };
 // Notes that reservations are in force: after all pools of the space withheld them, the controller looked at every
-// existing block, and each reserved address was held or had its entry. No request.
+// existing block, and each reserved address was held, cooling or had its entry. No request.
 struct ConfirmReserved {
   std::string space;
   std::vector<ReservedRange> reserved;
@@ -151,7 +151,7 @@ struct CreateBlock {
 // Address counts that a Node is to show; nothing: the count of this resource is removed.
 struct ShowNumbers {
   std::string node;
-  std::string resource_version;                                // on which it was decided
+  std::string resource_version;                                // of the Node on which the controller decided
   std::map<std::string, std::optional<std::int64_t>> numbers;  // by resource
   // The text of an event: why the Node shows no count any more, or that it shows one. Empty: no event.
   std::string news = {};
@@ -179,7 +179,8 @@ using ObjectKey = std::string;
 [[nodiscard]] ObjectKey NodeKey(const std::string& name);
 [[nodiscard]] ObjectKey PodListKey(const std::string& node);
 [[nodiscard]] ObjectKey AllocationObjectKey(const AllocationKey& key);
-// Back-off keys for the case that the API server takes no IPAllocation, or no Node, at all.
+// Back-off keys for the case that the API server answers no write of an IPAllocation, no patch of a Node or no list of
+// pods at all.
 inline constexpr const char* kAllocationsKey = "IPAllocations";
 inline constexpr const char* kNodesKey = "Nodes";
 inline constexpr const char* kPodListsKey = "lists of pods";
@@ -188,7 +189,8 @@ inline constexpr const char* kPodListsKey = "lists of pods";
 struct OrphanFindings {
   std::size_t due = 0;                      // entries to free now
   std::map<std::string, std::size_t> kept;  // by reason
-  // Entries whose node is not gone, of pods whose deletion the controller did not see; by UID of the pool.
+  // Entries of pods whose deletion the controller did not see, on nodes that are not gone and were Ready since; by UID
+  // of the pool.
   std::map<std::string, std::size_t> unseen;
   bool is_braked = false;  // there are so many of them that no entry is freed
 };
@@ -243,7 +245,7 @@ struct ControllerState {
     std::uint64_t version = 0;
   };
   std::optional<LeasesAsked> leases;
-  // Until then the pods may be as old as the version that the previous leader left.
+  // Until this time the pods may be as old as the version that the previous leader left.
   SteadyTime pods_are_old_until = SteadyTime::min();
   // The pods of a node from a consistent list, by node; `at`: when the list was requested.
   struct PodsListed {
@@ -254,7 +256,7 @@ struct ControllerState {
   // When the address counts of a Node were last written, by node.
   std::map<std::string, SteadyTime> numbers_written;
   NodePatches node_patches;
-  // Nodes of which the last event said that they show no count, or may have said so before this controller led.
+  // Nodes whose last event said that they show no count, or may have said so before this controller led.
   std::set<std::string> without_numbers;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Since when blocks have been empty. A block that became empty a moment ago may be so by a person's mistake, and stays.
+// EmptyBlocks: since when blocks have been empty. A block that became empty a moment ago stays, because a person may
+// have emptied it by mistake.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@ inline constexpr std::chrono::seconds kSeenEmptyMin{5};
 class EmptyBlocks {
  public:
   void Update(const World& world, const Now& now);
-  // As far as the controller saw it. Nothing: the block is not empty.
+  // The time since when the controller has seen the block empty. Nothing: the block is not empty.
   [[nodiscard]] std::optional<SteadyTime> Since(const std::string& block) const;
 
  private:

@@ -36,7 +36,7 @@ std::string EventName(const Announcement& announcement, std::int64_t now_ms) {
   return name;
 }
 
-// Whether the condition has the status that needs no attention.
+// True if the condition has the status that needs no attention.
 bool IsGood(const crds::Condition& condition) {
   const bool is_good_if_true = condition.type == crds::kReadyCondition || condition.type == kReclaimingCondition ||
                                condition.type == kCountedCondition;

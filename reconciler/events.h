@@ -36,7 +36,7 @@ struct Announcement {
   std::string message;
 };
 
-// Why an entry was freed, for people and metrics.
+// The reason why an entry was freed, for people and metrics.
 [[nodiscard]] std::string_view WhyFreed(const FreedEntry& entry);
 
 // Requires: `freed` is not empty, and its entries were in the block.
@@ -47,7 +47,8 @@ struct Announcement {
 // Requires: `contested` is not empty, and all its addresses are of one block.
 [[nodiscard]] Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested);
 
-// One announcement for each condition that says something else than before.
+// One announcement for each condition whose status or reason changed. A new condition that needs no attention is
+// announced only if it is Ready.
 [[nodiscard]] std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after);
 
 // The Event, to be created at kEventsPath.

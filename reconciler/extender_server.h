@@ -40,7 +40,8 @@ class ExtenderServer {
   // this process, and one thread wakes the scheduler when pods that found no node may find one. `api` must live until
   // the returned threads have ended.
   [[nodiscard]] std::array<std::jthread, 2> Lead(k8sclient::Api& api, const std::stop_token& stop);
-  // Call it after each decision, with the world on which it was made and the time at which that world was read.
+  // Call it after the first decision of each pass, with the world on which the controller decided and the time at which
+  // it read that world.
   void Publish(extender::Snapshot snapshot, const World& world, SteadyTime read_at);
 
  private:

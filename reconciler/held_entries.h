@@ -32,7 +32,7 @@ class HeldEntries {
     [[nodiscard]] const std::string& node() const { return block->shared() ? held.node : block->node; }
   };
 
-  // Where an entry stands. At the start every entry is in came(), so an entry is parsed only when it is read.
+  // The place of an entry. At the start every entry is in came(), so an entry is parsed only when it is read.
   struct Place {
     ipam::BlockView block;
     ipam::BlockOffset offset = 0;
@@ -42,7 +42,7 @@ class HeldEntries {
 
   void Update(const World& world);
 
-  // Found by the last Update. A changed entry is in both.
+  // The entries that came or went with the last Update. An entry whose text changed is in both.
   [[nodiscard]] const std::vector<Place>& came() const { return came_; }
   [[nodiscard]] const std::vector<Place>& went() const { return went_; }
 

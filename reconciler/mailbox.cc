@@ -79,7 +79,8 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.blocks(),
       [&world, blocks_restored](SeenBlock block) { world.PutShownBlock(std::move(block), blocks_restored); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
-  // Before Put and Remove: `vanished` has the pods' last states, and the first note of a pod counts.
+  // Vanished pods come before Put and Remove: `vanished` has the pods' last states, and only the first note of a pod
+  // counts.
   for (const auto& [pod, was_seen] : vanished) {
     if (was_seen) {
       world.pods.ObserveDeletion(pod, now);
@@ -92,7 +93,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.pods.all(),
       [&](SeenPod pod) { world.pods.Put(std::move(pod), now); },
       [&](const PodKey& key) { world.pods.Remove(key, now); });
-  // After the changes: a pod that vanished in this fetch still existed at the previous version.
+  // The version comes after the changes: a pod that vanished in this fetch still existed at the previous version.
   world.pods.AdvanceTo(pods_version);
   ApplyEach(
       std::move(nodes),

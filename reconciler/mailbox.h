@@ -60,15 +60,15 @@ class Mailbox {
   // (ObserveDeletion, ReplacePods), never before, so that a successor which watches from there misses nothing.
   void AdvancePodsTo(std::uint64_t version);
 
-  // Brings the world up to date. `now`: the time at which the vanished pods count as seen.
+  // Brings the world up to date. `now`: the time at which vanished pods count as vanished.
   void FetchInto(World& world, SteadyTime now);
 
-  // Whether pools, spaces, reservations and blocks were listed once. Before that, an object that is not in the world
+  // True if pools, spaces, reservations and blocks were listed once. Before that, an object that is not in the world
   // may exist. World::knows_holders answers for pods, nodes and Leases.
   [[nodiscard]] bool IsLoaded() const;
 
-  // Waits until there is something to fetch. Pods, nodes, Leases and IPAllocations change often, so their changes end
-  // the wait only after kLowPriorityPause. False: stop is requested.
+  // Waits until there is something to fetch, or until the deadline. Pods, nodes, Leases and IPAllocations change often,
+  // so their changes end the wait only after kLowPriorityPause. False: stop is requested.
   bool WaitUntil(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop);
 
  private:

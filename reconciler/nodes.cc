@@ -29,7 +29,7 @@ void Nodes::PutShown(SeenNode node, SteadyTime now, bool is_restored) {
   if (!is_restored && known != nullptr && IsOlder(node, *known)) return;
   Shown& shown = shown_[node.name];
   if (shown.uid != node.uid) {
-    // The scheduler may still take a Node that was made again for the previous Node of that name.
+    // The scheduler may not know yet that somebody made the Node again, and still use the counts of the previous Node.
     for (const std::string& resource : shown.present) shown.absent_since[resource] = now;
     if (shown.uid.empty()) shown.first_seen = now;
     shown.present.clear();

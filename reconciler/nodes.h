@@ -67,11 +67,11 @@ class Nodes {
 
   // nullptr: there is no such Node.
   [[nodiscard]] const SeenNode* Find(const std::string& name) const;
-  // Since when the watch has shown the Node without a count of the resource. Nothing: it shows one, or there is no such
-  // Node.
+  // Since when the watch has shown the Node without a count of the resource. Nothing: the watch shows a count, the
+  // controller has written one that the watch has not shown yet, or there is no such Node.
   [[nodiscard]] std::optional<SteadyTime> AbsentSince(const std::string& node, const std::string& resource) const;
-  // Whether the watch has ever shown a count of the resource on a Node of that name, or this controller has written
-  // one.
+  // True if the watch has shown a count of the resource on a Node of that name, or this controller has written one. The
+  // deletion of the Node resets this.
   [[nodiscard]] bool WasShown(const std::string& node, const std::string& resource) const;
   // The version of the last renewal of the node's Lease that the watch has shown; 0: none.
   [[nodiscard]] std::uint64_t RenewedAt(const std::string& node) const;

@@ -42,7 +42,7 @@ struct Exit {
 [[nodiscard]] std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
                                                                            const std::string& version);
 
-// How the controller decides, with these options.
+// The settings that follow from the options.
 [[nodiscard]] Settings SettingsOf(const Options& options);
 
 }  // namespace berth::reconciler

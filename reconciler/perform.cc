@@ -82,7 +82,7 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const CreateSpace& action) const {
     json object = crds::NewSpaceToJson(action.space);
-    // With the finalizer from the start, so that nobody can delete a list of accepted pools that is in force.
+    // The space has the finalizer from the start, so that nobody can delete a list of accepted pools that is in force.
     object["metadata"]["finalizers"] = json::array({crds::kPoolFinalizer});
     auto created = k8sclient::Create(api, std::string(crds::kSpacesPath), object, options);
     if (!created) return std::unexpected(std::move(created.error()));
@@ -350,7 +350,8 @@ struct Performer::Visitor {
     return {};
   }
 
-  // Writes an event that there is a count only if an event may have said that there is none.
+  // Writes no event that repeats the Node's last one, and news of a count only if an event may have said that there is
+  // none.
   void TellOfNumbers(const SeenNode& node, const ShowNumbers& action) const {
     if (action.news.empty()) return;
     const bool is_new = action.is_bad_news ? state.without_numbers.insert(node.name).second
@@ -396,8 +397,8 @@ struct Performer::Visitor {
     spdlog::debug("cannot write an event object={} err={}", announcement.name, Quoted(told.error().message));
   }
 
-  // Whether a pool's event with the same reason was written less than a minute ago. A pool that is about full may
-  // change its condition a hundred times a minute.
+  // True if a pool's event with the same reason was written less than a minute ago; otherwise notes this event. A pool
+  // that is about full may change its condition a hundred times a minute.
   [[nodiscard]] bool IsToldAlready(const Announcement& announcement) const {
     if (announcement.kind != crds::kPoolKind) return false;
     std::erase_if(state.pool_events, [this](const auto& item) { return item.second + kPoolEventPeriod <= now.steady; });
@@ -422,7 +423,7 @@ struct Performer::Visitor {
     if (block.shared()) return {};
     const auto pods = ReadPodsOf(api, block.node, k8sclient::CallOptions::Within(kPodsLimit, options.stop));
     if (!pods) {
-      // Only this block waits then.
+      // kConflict makes only this block wait.
       return std::unexpected(Error{.code = ErrorCode::kConflict,
                                    .message = "block " + block.name + " stays, because the pods of node " + block.node +
                                               " cannot be listed: " + pods.error().message,

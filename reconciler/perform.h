@@ -37,7 +37,7 @@ class Performer {
   World& world_;
   ControllerState& state_;
   Metrics& metrics_;
-  SteadyTime events_again_{};  // no event is written before that
+  SteadyTime events_again_{};  // no event is written before this time
 };
 
 }  // namespace berth::reconciler

@@ -47,16 +47,16 @@ struct Placement {
   std::optional<std::vector<std::vector<NodeRequirement>>> terms;
   std::vector<Toleration> tolerations;
 
-  // Whether kube-scheduler may place the pod on the node, as far as labels and taints say.
+  // True if kube-scheduler may place the pod on the node, as far as labels and taints say.
   [[nodiscard]] bool Admits(const std::string& node, const ipam::Labels& labels,
                             const std::vector<Taint>& taints) const;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// From a Pod's spec. A field whose form is not that of Kubernetes counts as absent.
+// Reads a Pod's spec. A field whose form is not that of Kubernetes counts as absent.
 [[nodiscard]] Placement ReadPlacement(const nlohmann::json& spec);
-// From a Node's spec. A cordon counts as the taint node.kubernetes.io/unschedulable, even if the Node has no such taint
-// yet.
+// Reads a Node's spec. A cordon counts as the taint node.kubernetes.io/unschedulable, even if the Node has no such
+// taint yet.
 [[nodiscard]] std::vector<Taint> ReadTaints(const nlohmann::json& spec);
 
 }  // namespace berth::reconciler

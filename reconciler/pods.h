@@ -55,7 +55,7 @@ struct SeenPod {
   bool is_host_network = false;
   bool is_cascading = false;  // deleted in the foreground: what the pod owns is deleted first, while the pod runs
   std::size_t owner = 0;      // hash of the UID of the pod's controller, such as a ReplicaSet; 0: none
-  // Whether the pod has its network. `addresses` do not say so: after a sandbox has ended, the kubelet goes on
+  // True if the pod has its network. `addresses` do not say so: after a sandbox has ended, the kubelet goes on
   // reporting its addresses until the next sandbox has others.
   bool has_sandbox = false;
   std::vector<UnitRequest> requests = {};  // one for each resource, all above 0
@@ -101,7 +101,7 @@ struct SeenPod {
 // The state of a pod's sandbox when the pod was gone.
 enum class SandboxAtEnd : std::uint8_t {
   kEnded,    // the kubelet had reported its end, or no node had the pod when somebody deleted it (HasEndedSandbox)
-  kUnseen,   // the sandbox may have existed when the pod was last seen, and nobody saw the deletion
+  kUnseen,   // nobody saw the deletion, and the pod may have had a sandbox then
   kRunning,  // the sandbox may have existed at the deletion: somebody deleted the pod by force
 };
 
@@ -126,7 +126,7 @@ class Pods {
   [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
   [[nodiscard]] bool IsAnyLivingOn(const std::string& node) const { return living_on_.contains(node); }
 
-  // Whether the pod is being deleted in the foreground, or will be in a moment, because other pods of its owner are.
+  // True if the pod is being deleted in the foreground, or will be in a moment, because other pods of its owner are.
   [[nodiscard]] bool IsCascading(const SeenPod& pod) const;
 
   // Pods that are bound to a node and want an address of their own, and since when they were seen without one.

@@ -136,8 +136,8 @@ Expected<SeenPod> ReadPod(json object) {
   // Kubernetes allows any text as an owner's UID, and any number of owners.
   metadata.ForEach("ownerReferences", kUnbounded, [&pod](const FieldReader& owner) {
     if (!owner.Bool("controller", false)) return;
-    // With the namespace: if a pod names the UID of an owner in another namespace, it does not count among that owner's
-    // pods.
+    // The hash includes the namespace: if a pod names the UID of an owner in another namespace, it does not count among
+    // that owner's pods.
     pod.owner = std::hash<std::string>()(pod.name_space + "/" + owner.String("uid", kUnbounded));
   });
   const auto resources = annotations->find(kResourcesAnnotation);

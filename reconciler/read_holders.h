@@ -23,8 +23,8 @@ inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v
 
 // A resourceVersion as a number; 0: the text is no number.
 [[nodiscard]] std::uint64_t ParseVersion(const std::string& text);
-// True: the version that a watch shows of an object is older than the one that the world has. The world gets a newer
-// version from the answer to a request of the controller, while the watch lags.
+// True if the version of an object that a watch or a list shows is older than the version that the world has. The world
+// gets a newer version from the answer to a request of the controller, while the watch lags.
 template <typename Shown, typename Known>
 [[nodiscard]] bool IsOlder(const Shown& shown, const Known& known) {
   return ParseVersion(shown.resource_version) < ParseVersion(known.resource_version);

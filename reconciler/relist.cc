@@ -68,7 +68,7 @@ Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOp
   return metas;
 }
 
-// Whether a decision on a relisted world depends on the block's entries.
+// True if a decision on a relisted world depends on the block's entries.
 bool HoldsReserved(const World& world, const SeenBlock& block, std::int64_t now_ms) {
   if (block.entries.reserved > 0) return true;
   const ipam::AddressRange whole = ipam::AddressRange::Of(block.cidr);

@@ -40,7 +40,7 @@ Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now
   return {.cause = Cause::kAbsent, .since = now};
 }
 
-// Whether the cooling entry of a controller stands in the place of this entry.
+// True if the cooling entry of a controller stands in the place of this entry.
 bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
   const auto seen = world.blocks().find(entry.key.first);
   if (seen == world.blocks().end() || seen->second.block == nullptr) return false;

@@ -27,8 +27,8 @@ namespace berth::reconciler {
 
 // Why an entry's pod may be gone.
 enum class Cause : std::uint8_t {
-  kVanished,  // the controller saw the deletion, or another pod has the name now
-  kAbsent,    // the pod does not exist, and the controller did not see the deletion
+  kVanished,  // the controller saw that the pod vanished, and the sandbox has ended or an agent can look for it
+  kAbsent,    // the pod does not exist, and the controller did not see it vanish
   // The pod is gone, and its sandbox may still exist: somebody deleted the pod by force, or nobody saw the sandbox end
   // and no agent can look for it. Or the agent wrote the entry again after a controller had freed it.
   kSandboxUnknown,
@@ -70,7 +70,7 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 // The pod that the entry names.
 [[nodiscard]] PastPod PastPodOf(const ipam::HeldEntry& entry);
 
-// The suspicion against an entry, by the pods that were seen. Nothing: the entry's pod lives.
+// The suspicion against an entry, as far as `pods` show. Nothing: the entry's pod lives.
 [[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
 
 class Suspects {

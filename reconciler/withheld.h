@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses of a space no pod may get: gateways, and the addresses of reservations that are in force.
+// Withheld addresses: the addresses of a space that no pod may get, that is gateways, and the addresses of reservations
+// that are in force.
 //
 // IPPool.status.withheld has the part that concerns the pool, because an ADD reads only the pool.
 #pragma once

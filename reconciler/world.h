@@ -71,7 +71,7 @@ struct EntryCounts {
   // The agent removes them when they are over.
   std::uint32_t unchecked = 0;
 
-  // Whether a pod has or may have an address of the block.
+  // True if a pod has or may have an address of the block.
   [[nodiscard]] bool IsInUse() const { return held > 0 || standby > 0 || unchecked > 0; }
 };
 [[nodiscard]] EntryCounts CountEntries(const ipam::Block& block);
@@ -90,10 +90,10 @@ struct SeenBlock {
 
   // UNIX time (ms) at which the block's last cooling entry is over; 0: none cools.
   [[nodiscard]] std::int64_t CoolsUntil(std::int64_t now_ms) const;
-  // Whether the block is not in use and no entry cools any more. Reserved entries, and cooling entries that are over,
+  // True if the block is not in use and no entry cools any more. Reserved entries, and cooling entries that are over,
   // do not count.
   [[nodiscard]] bool IsEmpty(std::int64_t now_ms) const { return !entries.IsInUse() && CoolsUntil(now_ms) <= now_ms; }
-  // Whether the block belongs to the pool. If the block's pool is unknown, the block may belong to every pool that it
+  // True if the block belongs to the pool. If the block's pool is unknown, the block may belong to every pool that it
   // overlaps.
   [[nodiscard]] bool MayBelongTo(const std::string& of_pool_uid, const std::string& of_space,
                                  const ipam::Prefix& subnet) const;
