@@ -39,7 +39,7 @@ TEST(Backoff, WaitsAtLeastAsLongAsTheServerAsks) {
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kUnavailable, milliseconds(7000)), kStart), milliseconds(7000));
 }
 
-TEST(Backoff, ConcernsOneObjectOnly) {
+TEST(Backoff, MakesNoOtherKeyWait) {
   Backoff backoff;
   backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(49)));
@@ -108,7 +108,7 @@ TEST(Backoff, LongWaitsEndTogether) {
   EXPECT_FALSE(backoff.Next(kStart + std::chrono::seconds(6)).has_value());
 }
 
-TEST(Backoff, ForgetsWhatIsLongPast) {
+TEST(Backoff, ForgetsAKeyFiveMinutesAfterItsWaitEnded) {
   Backoff backoff;
   for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   backoff.Forget(kStart + std::chrono::minutes(4), {});
@@ -117,7 +117,7 @@ TEST(Backoff, ForgetsWhatIsLongPast) {
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
 }
 
-TEST(Backoff, KeepsWhatIsStillWantedHoweverLongItWaitsForItsTurn) {
+TEST(Backoff, KeepsWantedKeysHoweverLongTheyWaitForTheirTurn) {
   Backoff backoff;
   for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   backoff.Forget(kStart + std::chrono::minutes(60), {"a"});

@@ -63,7 +63,7 @@ TEST_F(ControllerBlocksTest, AnEmptyOneThatOthersNeedGoes) {
   EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
 }
 
-// With a limit some API servers read all pods of the cluster from etcd to find those of one node.
+// For a list with a limit, some API servers read all pods of the cluster from etcd to find those of one node.
 TEST_F(ControllerBlocksTest, ThePodsOfItsNodeAreListedWithoutALimit) {
   int lists = 0;
   server_->SetFaults([&lists](const k8sclient::Request& request) {

@@ -107,7 +107,7 @@ class ControllerNumbersTest : public ControllerOrphansTest {
     mailbox_->Replace(std::map<std::string, SeenLease>{{"n1", {.node = "n1", .renewed = "0"}}});
     DeliverNodes();
   }
-  // The longest pass of this time.
+  // Runs passes for this time. Returns how long the longest pass took.
   milliseconds LongestPass(seconds time) {
     milliseconds longest{0};
     for (seconds passed{0}; passed < time; passed += seconds(1)) {
@@ -246,7 +246,7 @@ TEST_F(ControllerNumbersTest, ThatNobodyAnswersLeaveTheBurstOfPatchesForLater) {
 
 class ControllerNumbersEventsTest : public ControllerNumbersTest {
  protected:
-  // With so many Nodes, one that is not Ready does not make the controller suspect its own view.
+  // With so many Nodes, one Node that is not Ready does not make the controller suspect its own view.
   ControllerNumbersEventsTest() {
     for (int i = 1; i <= 12; ++i) PutNode("n" + std::to_string(i));
     PassWithNodes(seconds(10));

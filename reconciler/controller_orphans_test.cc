@@ -135,7 +135,7 @@ TEST_F(ControllerOrphansTest, APodThatAMachineStartsWhileItComesUpOutOfServiceKe
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-TEST_F(ControllerOrphansTest, APodOfTheSameNameIsNotIt) {
+TEST_F(ControllerOrphansTest, ANewPodOfTheSameNameDoesNotKeepTheAddress) {
   server_->Put(kPods, PodObject("99999999-2222-3333-4444-555555555555"));
   SeeItVanish();
   Pass(seconds(60));
@@ -236,7 +236,7 @@ class ControllerLostTest : public ControllerOrphansTest {
     pod["status"]["conditions"] = {{{"type", "PodReadyToStartContainers"}, {"status", "True"}}};
     return pod;
   }
-  // From now on counts the GETs of pods, and the most that come between two writes of blocks.
+  // Counts from now on the GETs of pods, and the most that come between two writes of blocks.
   void CountQuestions() {
     server_->SetFaults([this](const k8sclient::Request& request) {
       if (request.method == k8sclient::Method::kPatch) questions_ = 0;
@@ -266,8 +266,8 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
   EXPECT_TRUE(Entry().starts_with("~ ")) << "no DEL finds it, so it goes with its pod: " << Entry();
 }
 
-// Another pod's entry looks like an orphan, and the API server says that the pod lives: that waits for ten seconds each
-// time, and comes first.
+// Another pod's entry looks like an orphan, and the API server says that the pod lives: the controller then waits ten
+// seconds before it tries to free the entry again.
 TEST_F(ControllerLostTest, ItsEntryIsPutBackBesideAnEntryThatMustNotBeFreed) {
   json other = PodObject("22222222-2222-3333-4444-555555555555");
   other["metadata"]["name"] = "other";

@@ -172,7 +172,7 @@ TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
   Settle();
   PutReservation("r", {{"addresses", {"10.55.0.4"}}});
   Settle();
-  // Another leader, whose watches have shown everything but the reservation.
+  // The watches of this second leader have shown everything but the reservation.
   Mailbox other_mailbox;
   Controller other(*server_, server_clock_, other_mailbox, metrics_);
   DeliverTo(other_mailbox);

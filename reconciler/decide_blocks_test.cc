@@ -72,8 +72,8 @@ class BlocksWorld {
     t_.now.unix_ms -= 3000;
     Pass(2);
   }
-  // Lets `count` seconds pass. As the controller, decides at once, after its own writes, and when a decision wants to
-  // be followed by another. Returns what was done to blocks in this time, each with its second.
+  // Lets `count` seconds pass. Like the controller, decides at once, after its own writes, and when the last decision
+  // asks for another. Returns the changes of blocks in this time, each with its second.
   BlockLines Pass(int count) {
     BlockLines lines;
     has_written_ = true;
@@ -122,7 +122,7 @@ class BlocksWorld {
   std::optional<std::int64_t> wake_unix_ms_;
 };
 
-// Checks that everything was done from second `from` to second `to`, as the block's jitter may have it.
+// Checks that every change came between second `from` and second `to`: the jitter depends on the block's name.
 std::string WithoutTimes(const BlockLines& lines, int from, int to) {
   std::string text;
   for (const std::string& line : lines) {
@@ -383,7 +383,7 @@ TEST(Blocks, StayWhereNothingIsReclaimed) {
   }
 }
 
-// Otherwise a living node claims a first block of each of the two pools, and loses both again.
+// If scarcity ended here, a living node would claim a first block of each of the two pools, and lose both again.
 TEST(Blocks, StayScarceWhereTwoPoolsShareASubnetThatHasABlockForEachNodeButNotForEachPool) {
   BlocksWorld world;
   const std::map<ipam::BlockOffset, std::string> held = {{3, kHeldEntry}};

@@ -257,7 +257,7 @@ TEST(Demand, CountsABlockAgainThatABoundPodNeeds) {
   EXPECT_EQ(world.Shown("n1"), "8");
 }
 
-// While the controller has more blocks to change than one decision may change.
+// The controller has more blocks to change than one decision may change.
 TEST(Demand, DoesNotCountALeavingBlockAgainWhileManyOtherBlocksGo) {
   NumbersWorld world(PoolOf(1));
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);

@@ -173,7 +173,7 @@ TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
 }
 
 // The block's pods may have addresses that nobody knows yet.
-TEST(BlockDrain, WhatWasEmptiedJustNowWaits) {
+TEST(BlockDrain, ABlockStaysUntilItWasEmptyForFiveSeconds) {
   for (const bool is_deleting : {false, true}) {
     TestWorld t;
     t.Pool("web", kDrainedPool, {.is_deleting = true}).Block("10.55.0.0/26", "web", {}, {.is_deleting = is_deleting});

@@ -180,7 +180,8 @@ TEST_F(LostTest, AnEntryThatSomebodyRemovedJustAfterAComparisonIsPutBackToo) {
   EXPECT_EQ(PutBacks().size(), 1U);
 }
 
-// Otherwise no entry would record the pod once the reservation ends, and another pod could get the address.
+// If the reservation's entry stayed, no entry would record the pod once the reservation ends, and another pod could get
+// the address.
 TEST_F(LostTest, AnEntryIsPutBackInPlaceOfAReservation) {
   PutBlock({{3, "! printers"}});
   Pass(seconds(79));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An address count falls step by step, as long as less is wanted.
+// An address count falls step by step while the wanted count is smaller.
 #include <map>
 #include <set>
 #include <string>

@@ -14,7 +14,7 @@ namespace {
 using Lines = NumbersWorld::Lines;
 using std::chrono::milliseconds;
 
-// No pod that is placed so takes a block.
+// A waiting pod with this placement fits no node, so the controller makes no block for it.
 const Placement kNowhere = {.node_selector = {{"no", "node"}}, .terms = {}, .tolerations = {}};
 
 // By names, the Nodes come in the opposite order. Only full nodes help the pod that waits.

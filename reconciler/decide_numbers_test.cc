@@ -71,8 +71,8 @@ TEST(Numbers, ComeBackOnlyAfterTheWatchOfNodesHasShownTheAbsence) {
   EXPECT_EQ(world.Pass(10), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
 }
 
-// Seeds 771979 and 772199 of the simulator: if the watch never showed the count, the absence before the count proves
-// nothing.
+// The simulator found this with the seeds 771979 and 772199: if the watch never showed the count, an absence from
+// before the count proves nothing.
 TEST(Numbers, ComeBackOnlyThenAlsoIfTheWatchHasNotEvenShownThatTheyWereThere) {
   NumbersWorld world;
   world.watch_shows = false;

@@ -37,7 +37,7 @@ class OrphansTest : public testing::Test {
     pod.has_sandbox = !address.empty();
     world_.world.pods.Put(pod, world_.now.steady);
   }
-  // The kubelet has ended it.
+  // The kubelet has ended the pod.
   void RemovePod(int i) {
     const std::string key = "default/web-" + std::to_string(i);
     SeenPod pod = *world_.world.pods.Find(key);

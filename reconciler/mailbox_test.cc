@@ -31,7 +31,7 @@ TEST(Mailbox, AReplacementTakesAwayWhatItDoesNotHold) {
   EXPECT_EQ(Names(world), std::vector<std::string>{"b"});
 }
 
-TEST(Mailbox, WhatComesAfterAReplacementAddsToIt) {
+TEST(Mailbox, ChangesAfterAListApplyToTheList) {
   Mailbox mailbox;
   World world;
   mailbox.Put("lost", Named("lost"));
@@ -42,7 +42,7 @@ TEST(Mailbox, WhatComesAfterAReplacementAddsToIt) {
   EXPECT_EQ(Names(world), (std::vector<std::string>{"b", "c"}));
 }
 
-TEST(Mailbox, TheLastWordCounts) {
+TEST(Mailbox, OfTwoChangesOfOneObjectTheLaterOneCounts) {
   Mailbox mailbox;
   World world;
   mailbox.Put("a", Named("a"));
@@ -126,7 +126,7 @@ TEST(Mailbox, AListAfterARestoredBackupBringsBackOlderVersions) {
   EXPECT_EQ(t.world.blocks().at(older.name).entries.held, 1U);
 }
 
-TEST(Mailbox, WakesTheOneThatWaits) {
+TEST(Mailbox, WakesTheWaitingThread) {
   Mailbox mailbox;
   const std::jthread sender([&] { mailbox.Put("a", Named("a")); });
   EXPECT_TRUE(mailbox.WaitUntil(std::chrono::steady_clock::now() + std::chrono::minutes(1), {}));
@@ -166,7 +166,7 @@ TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
 }
 
 // The kubelet may have reported the end of the sandbox just before the deletion.
-TEST(Mailbox, APodThatVanishesIsAsItWasLast) {
+TEST(Mailbox, TheLastStateOfAPodSaysWhetherItHadASandboxAtItsDeletion) {
   for (const bool had_sandbox : {false, true}) {
     Mailbox mailbox;
     World world;

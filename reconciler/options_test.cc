@@ -31,7 +31,7 @@ TEST(Options, Defaults) {
   EXPECT_FALSE(options.logs_json);
 }
 
-TEST(Options, AllOfThem) {
+TEST(Options, EveryFlagIsRead) {
   const auto parsed = Parse({"--kubeconfig",
                              "/k",
                              "--lease-namespace=ns",
@@ -131,7 +131,7 @@ const RefusedCase kRefusedCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, OptionsRefused, testing::ValuesIn(kRefusedCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Options, AskAnotherOne) {
+TEST(Options, ProbeReadsItsOwnFlags) {
   const auto parsed = Parse({"probe", "--ready", "--socket", "/run/probe/s"});
   ASSERT_TRUE(std::holds_alternative<http::ProbeOptions>(parsed));
   EXPECT_TRUE(std::get<http::ProbeOptions>(parsed).asks_ready);

@@ -219,7 +219,7 @@ TEST(Pods, LiveOnANodeFromTheirFirstAddressUntilTheyHaveEnded) {
   EXPECT_FALSE(pods.IsAnyLivingOn("n1"));
 }
 
-TEST(Pods, ForgetWhoVanishedUnlessItIsAskedFor) {
+TEST(Pods, ForgetVanishedPodsExceptThoseToKeep) {
   Pods pods;
   for (const char* uid : {"a-1", "b-1"}) {
     pods.Put({.name_space = "default", .name = uid, .uid = uid, .node = "n1"}, {});

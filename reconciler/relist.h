@@ -4,9 +4,9 @@
 // Relist lists spaces, pools and reservations consistently, and then the metadata of all blocks, which is some
 // megabytes for 10,000 blocks. The spaces come first: if a space has accepted a pool, and the later list of pools lacks
 // it, the pool is gone. Relist reads each block that the world does not know, each block with reserved addresses that
-// the world knows in another version, and each block that is older than the world shows, because the API server was
-// restored from a backup. The blocks come last: a node that claims a block reads the pool afterwards, so if the block
-// is not in the list, the node finds what the controller wrote before the list.
+// the world knows in another version, and each block whose version is older than the world's, because the API server
+// was restored from a backup. The blocks come last: a node that claims a block reads the pool afterwards, so if the
+// block is not in the list, the node finds what the controller wrote before the list.
 #pragma once
 
 #include <cstdint>
