@@ -29,9 +29,9 @@ constexpr std::size_t kInstanceDigits = 12;
 // One block whose patches get no answer may use at most this part of a GC's time: a quarter.
 constexpr int kGarbageShares = 4;
 // Two agents of a node estimate the API server's time with an error of about 1 s each. If a GC was sent before this
-// agent was ready, the GC leaves addresses alone that were taken less than 10 s before, because an earlier agent may
-// have answered that ADD after the GC was sent. (For its own ADDs, this agent knows the time since boot of each
-// answer.)
+// agent was ready, the GC leaves addresses alone that were taken less than 10 s before the GC was sent, or later: an
+// earlier agent may have answered their ADDs after the GC was sent. (For its own ADDs, this agent knows the time since
+// boot of each answer.)
 constexpr std::chrono::seconds kEstimatesDiffer{10};
 
 Reply ErrorReply(const Error& error, cni::Version version) {
@@ -383,7 +383,7 @@ Expected<void> Agent::Del(Call& call) {
   const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
                                        : gate_.WasNewerAddAnswered(attachment, call.started_nanos);
   if (is_late) return {};
-  // The running ADD started before this DEL: whatever the ADD takes, the journal frees it later.
+  // If an ADD has the turn, it started before this DEL: the journal later frees what the ADD takes.
   if (turn == nullptr) return journal();
   if (!IsReady()) {
     // The blocks are not loaded: wait up to 5 s for a restart that is nearly over, but do not wait if the API server is
@@ -450,7 +450,7 @@ void Agent::GoAway() {
 
 Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cni::NetworkConfig& config) const {
   const auto args = cni::ParseArgs(environment.args);
-  // No pod, or malformed arguments, which the ADD reports.
+  // CNI_ARGS names no pod, or is malformed. Add reports malformed arguments.
   if (!args || args->pod_namespace.empty() || args->pod_name.empty()) return {};
   const auto pod =
       k8sclient::Get(api_,
@@ -485,7 +485,7 @@ Expected<void> Agent::WriteDown(const ipam::Attachment& attachment, node::FileSy
     const Lock lock(mutex_);
     return NotLoaded(ErrorCode::kUnavailable);
   }
-  // A successor has already read the journal, and would never see this line.
+  // If a successor owns the node, it has already read the journal, and would never see this line.
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
   return journal_->Add(attachment, sync);

@@ -53,8 +53,8 @@ struct AgentOptions {
   // How many addresses of a block in use the agent keeps on standby (docs/adr/0008). At most 64, the limit of the
   // IPBlock's field `standby`.
   std::size_t standby = 64;
-  // If the node uses no address of a pool with at most 1,024 blocks, the agent checks at a random moment within this
-  // time whether it may claim a block in advance.
+  // If the node uses no address of a pool with at most 1,024 blocks, the agent checks whether it may claim a further
+  // block in advance: first at a random moment within this time, and then every 30 to 60 s.
   std::chrono::milliseconds looks_within = std::chrono::seconds(10);
   bool watches_blocks = true;
   bool reads_pods = false;  // if the runtime passes no annotations, an ADD reads them with a GET of the pod
@@ -69,8 +69,8 @@ struct Reply {
   bool ok = false;
   bool is_new = false;  // true: this ADD gave the attachment at least one new address
   std::string body;
-  // For an ADD: while this pointer exists, GC does not free the ADD's address. The pointer exists until the answer is
-  // delivered.
+  // For an ADD: while this pointer exists, other calls of the attachment wait. Keep the pointer until the answer is
+  // delivered or the address is taken back.
   std::shared_ptr<void> hold;
   // Frees the address of an ADD whose answer could not be delivered; may be empty.
   std::function<void()> take_back;
@@ -79,8 +79,8 @@ struct Reply {
 class Agent final : private BlockObserver {
  public:
   // Creates the agent's folders. Sends no request and does not take over the node; Start does. api and clock must
-  // outlive the agent. `replaced` is called once, from any thread, when another agent has taken over the node, and this
-  // agent has to end. Errors: kIo; kUnavailable: the node is in direct mode.
+  // outlive the agent. `replaced` is called once, from any thread, when this agent has to end: another agent has taken
+  // over the node, or the node's directory was removed. Errors: kIo; kUnavailable: the node is in direct mode.
   [[nodiscard]] static Expected<std::unique_ptr<Agent>> Make(k8sclient::Api& api, k8sclient::Clock& clock,
                                                              AgentOptions options, std::function<void()> replaced);
   ~Agent() override;
@@ -95,7 +95,7 @@ class Agent final : private BlockObserver {
   // the watches, in the caller's thread. Returns when the agent has claimed all blocks that it claims in advance, or
   // when a stop is requested.
   void LoadAndClaim(const std::stop_token& stop);
-  // From now on new calls fail; calls under way go on.
+  // From now on new ADDs, CHECKs and GCs fail, and new DELs go to the journal. Calls under way go on.
   void BeginStop();
   // Waits until the calls under way have ended and their deferred changes are written, at most `limit`.
   void Drain(std::chrono::milliseconds limit);
@@ -133,7 +133,7 @@ class Agent final : private BlockObserver {
                                                   cni::NetworkConfig& config) const;
   // Frees the attachment's addresses. If the addresses are in own blocks, Release only adds the DEL to the journal:
   // deferred changes free the addresses later, and keep `turn` until then. `then` (may be empty) is called once, when
-  // all addresses are freed or a write has failed. Errors: addresses outside own blocks may still be held.
+  // all addresses are freed or a write has failed. Errors: the attachment may still have addresses.
   [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                                        std::shared_ptr<void> turn, DeferredEdits::Then then);
   // The API server is away: syncs the journal. From now on DELs go to the journal without a write.
@@ -143,9 +143,9 @@ class Agent final : private BlockObserver {
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
   // Ends a DEL whose attachment has no address, as far as this agent knows. If a successor has taken over the node, the
   // agent cannot know: the successor may have given the attachment an address, or may write the entry of the
-  // attachment's note again. So ConcludeFreed checks that last. `may_be_quarantined`: a quarantined block may hold an
-  // address of the attachment, so the DEL stays in the journal until the agent can read the block. Errors:
-  // kUnavailable: a successor has taken over; kIo.
+  // attachment's note again. So the last step of ConcludeFreed checks that this agent still owns the node.
+  // `may_be_quarantined`: a quarantined block may hold an address of the attachment, so the DEL stays in the journal
+  // until the agent can read the block. Errors: kUnavailable: a successor has taken over; kIo.
   [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined);
   // Adds a DEL to the journal, to be written later. Errors: kIo; kUnavailable: the agent has not taken over the node
   // yet, or was replaced.
@@ -229,7 +229,8 @@ class Agent final : private BlockObserver {
   Metrics metrics_;
   std::atomic<bool> told_netns_ = false;
 
-  // Declared before the members whose threads call Wake, so that it is destroyed after them.
+  // Wake uses mutex_, changed_ and is_woken_. They are declared before the members whose threads call Wake, and so are
+  // destroyed after these members.
   mutable Mutex mutex_;
   std::condition_variable changed_;
   bool draining_ BERTH_GUARDED_BY(mutex_) = false;
@@ -250,8 +251,8 @@ class Agent final : private BlockObserver {
   // The API server did not answer lately: DELs go to the journal without a write.
   std::atomic<bool> is_away_ = false;
   std::atomic<std::size_t> calls_ = 0;
-  // Blocks may have come or gone without a watch showing it: the answer to a claim in advance was lost, or a backup was
-  // restored.
+  // The maintenance loop has to list the node's blocks: the answer to a claim in advance was lost, a backup was
+  // restored, or a call found no free address.
   std::atomic<bool> wants_resync_ = false;
   std::uint64_t resyncs_ BERTH_GUARDED_BY(mutex_) = 0;
   SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // when FoundBlocks may ask for the next look

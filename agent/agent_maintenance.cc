@@ -277,8 +277,8 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
     }
     if (!IsStillOurs()) return;
     if (options_.watches_blocks) block_watches_.Update();
-    // While this agent was ready, a DEL may have found no listener at the socket of a replaced agent: such a DEL is in
-    // the queue.
+    // `berth` may have queued a DEL after this agent became ready: it had connected to the socket of the replaced
+    // agent, which no longer listened.
     if (auto taken = TakeQueuedDels(); !taken) {
       spdlog::warn("cannot take DELs from the queue, trying again err=\"{}\"", taken.error().message);
     }
@@ -300,7 +300,7 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
       Resync();
       next_resync = after_resync();
     }
-    // Wait 20 ms after a wake-up, so that a burst of ADDs causes one pass and not one pass each.
+    // Wait 20 ms between two passes, so that a burst of ADDs causes one pass and not one pass each.
     if (!clock_.Sleep(kMaintenancePause, stop)) return;
     Lock lock(mutex_);
     changed_.wait_for(lock.native(), kMaintenanceEvery, [&]() BERTH_REQUIRES(mutex_) {
@@ -325,7 +325,7 @@ void Agent::ReplayJournal() {
   for (const ipam::Attachment& attachment : journal_->Pending()) {
     const auto pause = retry_pauses_.find(attachment);
     if (pause != retry_pauses_.end() && pause->second.IsOn(clock_.Now())) continue;
-    // If a call has the attachment's turn, the call writes the DEL.
+    // If a call has the attachment's turn, the call writes the DEL, or the next pass does.
     auto turn = gate_.Enter(attachment, clock_.Now());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
@@ -426,7 +426,8 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
   return own_.Generation() != known;
 }
 
-// Finds blocks that others claimed for this node, and blocks of a claim whose answer was lost.
+// Lists the node's blocks. Takes in blocks that others claimed for this node or that a claim with a lost answer
+// created, and notices known blocks that were changed or deleted.
 void Agent::Resync() {
   FindBlocks();
   const Lock lock(mutex_);
@@ -446,7 +447,7 @@ void Agent::FindBlocks() {
       own_.Observe(block, clock_.Now() + kStepMax);
       continue;
     }
-    // The controller claimed the block for this node, or a call of this agent whose answer was lost.
+    // The controller claimed the block for this node, or this agent claimed it and the answer was lost.
     const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
     if (!pool || *pool == nullptr) continue;
     const auto fenced = TakeInBlock(own_, directory_, block, clock_.Now() + kStepMax);

@@ -15,7 +15,7 @@ namespace berth::agent {
 using ipam::BlockView;
 
 namespace {
-// Intents of own blocks exist only in memory, because a restarted agent fences all own blocks.
+// Intents of patches of own blocks exist only in memory, because a restarted agent fences all own blocks.
 constexpr std::string_view kMemoryIntent = "memory:";
 constexpr std::chrono::seconds kAllClaimedMin{30};
 constexpr std::chrono::seconds kSharedTurnMax{10};
@@ -221,7 +221,8 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
     return seen;
   }
   const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
-  // A creation is in doubt. The known block may be an earlier block of this name, which is gone.
+  // `seen` comes from an intent, or from a POST that found the block already there, and not from a read: the known
+  // block may be an earlier block of this name, which is gone.
   if (seen->resource_version.empty()) {
     if (auto looked = own_.ObserveListed(seen->name, /*version=*/0, deadline); !looked)
       return std::unexpected(looked.error());
@@ -249,7 +250,7 @@ Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Ch
   const auto patience = std::min<std::chrono::milliseconds>(kSharedTurnMax, edit_max_);
   const std::string what = "block " + seen->name;
   const ClaimTurns::Turn turn = turns_.Begin(what, deadline_, patience);
-  // An edit without a version has to read the block, to settle a creation in doubt.
+  // An edit without a version has to read the block, because a write of the block may be in doubt.
   const bool has_news =
       turn.left != nullptr && !seen->resource_version.empty() && VersionOf(*turn.left) > VersionOf(*seen);
   const BlockView base = has_news ? turn.left : seen;
@@ -277,7 +278,7 @@ Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Cha
   if (written && unread_.block != nullptr && unread_.block->name == seen->name) {
     if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
   }
-  // An edit without a version means that a creation of this attachment was in doubt; the edit has seen its outcome.
+  // If `seen` has no version, a creation of this attachment may have been in doubt; the edit has seen its outcome.
   const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
   if (was_seen && seen->resource_version.empty() && !change.attachment.empty()) {
     if (auto closed = directory_.CloseIntent(change.attachment, *seen); !closed) return std::unexpected(closed.error());
@@ -286,7 +287,7 @@ Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Cha
 }
 
 std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, const ipam::Change& change) {
-  // A successor has already read the notes, and would never see this note.
+  // If a successor owns the node, it has already read the notes, and would never see this note.
   auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
   const auto settled = [&directory = directory_, attachment = change.attachment, block = seen->name] {

@@ -99,8 +99,7 @@ class DeferredEdits {
 };
 
 // Takes over a block of this node, with the addresses that an earlier agent handed out and did not write. Requires: the
-// caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership), or no other agent could take it. Errors:
-// those of OwnBlocks::Fence; kIo.
+// caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership). Errors: those of OwnBlocks::Fence; kIo.
 [[nodiscard]] Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
                                            const ipam::BlockView& block, SteadyTime deadline,
                                            OwnBlocks::FenceWhat what = OwnBlocks::FenceWhat::kAny);
@@ -190,7 +189,7 @@ class AgentStore final : public ipam::BlockStore {
   // own_.Generation() before this call last read pools. The call does not use blocks that were added later, because its
   // knowledge of their pool may be older than the blocks.
   std::optional<std::uint64_t> pools_generation_;
-  std::uint64_t generation_ = 0;  // own_.Generation() that the call's last ReadBlocks shows
+  std::uint64_t generation_ = 0;  // own_.Generation() whose blocks ReadBlocks returned last
 };
 
 }  // namespace berth::agent

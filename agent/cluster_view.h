@@ -6,8 +6,7 @@
 //   - A late watch may show a pool that is gone, and another pool may give the pool's addresses now. So ADDs use a pool
 //     only if the last ReadLatest found the pool.
 //   - Another node may have created a Shared block with an outdated version of the pool. So ADDs use a Shared block
-//   only
-//     if its pool was read after this agent first saw the block.
+//     only if its pool was read after this agent first saw the block.
 #pragma once
 
 #include <chrono>
@@ -72,7 +71,7 @@ class ClusterView {
   [[nodiscard]] std::size_t CountProofs() const;
   // Returns all known pools, except those that ReadLatest did not find.
   [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
-  // The API server was restored from a backup: every pool has to be read again.
+  // Call when the API server was restored from a backup: Pools returns no pool until ReadLatest finds it again.
   void Distrust();
   // A missing Node counts as a Node without labels. Requires: the Node was listed.
   [[nodiscard]] ipam::Labels NodeLabels() const;

@@ -108,7 +108,7 @@ class OwnBlocks {
                                         std::function<void()> settled);
   // Whether the attachment has a handed-out address of the block whose entry is not written.
   [[nodiscard]] bool IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const;
-  // Returns the attachments of all such addresses.
+  // Returns the attachments of all handed-out addresses whose entries are not written.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
@@ -133,7 +133,8 @@ class OwnBlocks {
   // Takes a version from a watch, which also shows this agent's own writes. Reads the block if the version is newer
   // than the known one.
   void ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline);
-  // The block with this uid is gone. Another block of the same name may exist.
+  // Forgets the block with this uid, which was deleted. Keeps a known block with the same name and another uid. Waits
+  // while a batch of the block is being sent; at the deadline, does nothing.
   void ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline);
   // A list showed the block at `version`; 0: the list lacks the block. If the known version is newer, reads the block
   // to find out whether the list is outdated, the block is gone, or the API server was restored from a backup. Errors:

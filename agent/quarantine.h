@@ -31,8 +31,8 @@ class Quarantine {
   // Set, Names, MayHold and MustNotHold are thread-safe.
   void Set(Blocks blocks);
   [[nodiscard]] std::set<std::string> Names() const;
-  // Whether the text of a quarantined block contains the attachment, or a note says that it has an address of such a
-  // block.
+  // Whether the text of a quarantined block contains the attachment, or a note says that the attachment has an address
+  // of a quarantined block. True if a block is quarantined and the notes cannot be read.
   [[nodiscard]] bool MayHold(const ipam::Attachment& attachment) const;
   // Reads the quarantined blocks. For a block that cannot be parsed, its text decides, as in MayHold. Errors:
   // kUnavailable: a quarantined block may hold the attachment, or the API server does not answer; kIo.

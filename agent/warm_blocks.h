@@ -37,7 +37,7 @@ class WarmBlocks {
 
  private:
   // Returns the number of addresses beyond those to be kept ready. A negative number: a block was claimed, or cannot be
-  // claimed.
+  // claimed. The largest number: addresses are missing, but the node must not claim a block now (MayClaimMore).
   std::int64_t ClaimFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   [[nodiscard]] bool MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store);
 

@@ -20,7 +20,7 @@ namespace berth::agent {
 // Callbacks for the events of a watch; called from the watch's thread.
 struct WatchActions {
   std::function<void(nlohmann::json)> upsert;
-  // Called with all names after each object of a list was passed to `upsert`.
+  // Called with all names of a list, after `upsert` was called for the last object of the list.
   std::function<void(const std::set<std::string>&)> listed;
   std::function<void(nlohmann::json)> remove;
 };
