@@ -277,8 +277,8 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
     }
     if (!IsStillOurs()) return;
     if (options_.watches_blocks) block_watches_.Update();
-    // `berth` may have queued a DEL after this agent became ready: it had connected to the socket of the replaced
-    // agent, which no longer listened.
+    // `berth` may have queued a DEL after this agent became ready, because it found no listener at the socket of the
+    // replaced agent.
     if (auto taken = TakeQueuedDels(); !taken) {
       spdlog::warn("cannot take DELs from the queue, trying again err=\"{}\"", taken.error().message);
     }

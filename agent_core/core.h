@@ -110,8 +110,10 @@ struct News {
 // Whether an address on standby may be given, and why not.
 enum class Trust : std::uint8_t {
   kGives,
-  kMustWrite,  // the last write failed, is in doubt, or has to be a fence: each ADD waits until a write has succeeded
-  kLapsed,     // no proof within 60 s that the addresses still belong to this node
+  // The last write failed or is in doubt, or the next write has to be a fence: each ADD waits until a write has
+  // succeeded.
+  kMustWrite,
+  kLapsed,  // no proof within 60 s that the addresses still belong to this node
   kOff,  // no standby is kept, the block is being deleted or contested, an entry is refused, or addresses are set aside
 };
 

@@ -202,7 +202,8 @@ Expected<void> DirectCall::Del() {
 Expected<void> DirectCall::Gc() {
   if (auto locked = store_.Lock(); !locked) return locked;
   // The runtime made its list before this process started. The list may lack an ADD that was running then, and cannot
-  // have an ADD that started later. Read these ADDs under the lock: until then others may write their entries.
+  // have an ADD that started later. Read these ADDs under the lock, because other ADDs may write entries until
+  // this call has the lock.
   const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
   const auto intents = place_.directory.ReadIntents("");

@@ -51,7 +51,7 @@ class DirectCall {
 
  private:
   [[nodiscard]] node::DirectStoreOptions StoreOptions();
-  // Called once, right after the store has taken the lock and before it reads anything for a write.
+  // Called each time the store has taken the lock, before it reads anything for a write.
   [[nodiscard]] Expected<void> EnterTurn();
   [[nodiscard]] Expected<std::string> Add();
   // Records that this ADD no longer runs.

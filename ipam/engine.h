@@ -2,8 +2,8 @@
 // Engine: carries out ADD, DEL, CHECK and GC with a BlockStore, for direct mode and for the node agent.
 //
 // The engine keeps these rules (docs/design.md, invariants): it answers an ADD with an address only after the store has
-// recorded the address. A failed ADD frees the addresses that it has taken, and no others. A DEL looks for the
-// attachment, never for the pod.
+// recorded the address. A failed ADD frees the addresses that it has taken, if the store can write, and no others. A
+// DEL looks for the attachment, never for the pod.
 #pragma once
 
 #include <functional>
@@ -59,8 +59,9 @@ class Engine {
   // `store` and `runtime` must outlive the engine.
   Engine(BlockStore& store, Runtime& runtime) : store_(store), runtime_(runtime) {}
 
-  // Gives the attachment one address of each family of the pools. If Add fails, the attachment holds no address that it
-  // did not hold before. A repeated ADD of the same attachment gets the same addresses.
+  // Gives the attachment one address of each family of the pools. A repeated ADD of the same attachment gets the same
+  // addresses. If Add fails, it tries to free the addresses that it has taken. An address that it cannot free stays
+  // until the attachment's DEL, or until the pod is gone.
   // Errors: kNotFound: a pool does not exist; kInvalid: a pool is not usable or does not admit the pod, or the request
   // is not allowed; kAddressTaken; kExhausted; kUnknownOutcome: a DEL settles the write; errors of the store.
   [[nodiscard]] Expected<AddResult> Add(const AddRequest& request);
@@ -74,15 +75,15 @@ class Engine {
   // because its ADD was not answered.
   [[nodiscard]] Expected<void> SettleIntents(const Attachment& attachment);
 
-  // Claims an empty block of the pool for this node in advance. Requires: the right of BlockStore::BeginClaim.
+  // Claims an empty block of the pool for this node in advance. Requires: the caller has the turn of BeginClaim.
   // Errors: kExhausted; kUnknownOutcome: nothing settles the POST; errors of the store.
   [[nodiscard]] Expected<BlockView> ClaimAhead(const Pool& pool);
 
   // The addresses that the attachment holds; empty: none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
 
-  // Frees the addresses of this node whose attachment belongs to the network (its first 12 digits), unless `keep` is
-  // true for the entry. After an error, continues; returns all errors.
+  // Frees the addresses of this node whose attachment begins with `network` (12 digits), unless `keep` is true for the
+  // entry. After an error, continues; returns all errors.
   [[nodiscard]] std::vector<Error> CollectGarbage(std::string_view network,
                                                   const std::function<bool(const HeldEntry&)>& keep);
 

@@ -298,7 +298,7 @@ Expected<BlockView> DirectStore::ReadBlock(const std::string& name) {
   auto object = k8sclient::Get(api_, request, options_.call);
   if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
   auto block = ToView(object);
-  // berth does not understand the block's object. kConflict makes an ADD leave this block alone and try another.
+  // If berth cannot parse the block, kConflict makes an ADD leave this block alone and try another.
   if (!block) block.error().code = ErrorCode::kConflict;
   return block;
 }
@@ -408,7 +408,7 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::At
     auto failed = std::unexpected(object.error().Within("create ipblock " + block.name));
     if (object.error().code == ErrorCode::kAlreadyExists && intent->HasCreationInDoubt()) {
       // An earlier POST in doubt may have created the block, with its entry, at an unknown version. Forget the known
-      // version, so that the next list is a consistent one. The Edit that reads the block closes the intent->
+      // version, so that the next list is a consistent one. The Edit that reads the block closes the intent.
       directory_.WriteVersion("");
       return failed;
     }

@@ -2,10 +2,10 @@
 // DirectStore: the BlockStore that sends requests to the API server, one after another. Direct mode uses it for
 // everything, the agent for Shared blocks and claims.
 //
-// In direct mode each call of a node holds the lock of the NodeDirectory from its first read of blocks to its last
-// write. The lock lets only one call at a time write the node's blocks. Because of the lock, a LIST with NotOlderThan
-// and the version of the last write is never outdated. DirectStore stores an intent on disk before it sends a write
-// whose outcome may become unknown.
+// In direct mode each call of a node holds the lock of the NodeDirectory from its first read of pools or blocks to its
+// last write. The lock lets only one call at a time write the node's blocks. Because of the lock, a LIST with
+// NotOlderThan and the version of the last write is never outdated. DirectStore stores an intent on disk before it
+// sends a write whose outcome may become unknown.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,10 @@ struct DirectStoreOptions {
   bool takes_node_lock = true;
   RecentUse recent = RecentUse::kNever;
   ipam::Attachment attachment = {};  // the call's attachment
-  // Called once, right after the store has taken the lock. An error ends the call before the store writes anything.
+  // Called each time the store has taken the lock. After an error the store releases the lock, and Lock fails.
   std::function<Expected<void>()> on_locked = {};
-  // Called at the start of each attempt to write. The store keeps the returned file open until it knows the attempt's
-  // outcome and, if the write landed, has closed the intent. After an error the store writes nothing more.
+  // Called at the start of each attempt to write. The store keeps the returned file open until the attempt has ended
+  // and, if it has succeeded, the intent is closed. After an error the store writes nothing more.
   std::function<Expected<HeldFile>()> begin_attempt = {};
   // True: if the store has created a block of this node, the caller closes the intent, once it keeps the block.
   bool leaves_create_intents_open = false;

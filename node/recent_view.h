@@ -43,7 +43,7 @@ class RecentView {
   // answer. Then the pool exists as long as the block, because the controller removes no pool that has a block, and
   // `pool` withholds every address that was reserved before the block was created. Requires: the lock.
   [[nodiscard]] bool IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const;
-  // `pool`: as the GET found it.
+  // Saves a proof for IsPoolProved. `pool`: as the GET found it.
   void NotePoolProved(const std::string& block_uid, const ipam::Pool& pool) const;
 
   // All saved blocks of this node. Only the first call returns blocks; later reads of the same process must be newer.
@@ -52,7 +52,8 @@ class RecentView {
   // Saves all blocks of this node, listed at `at`. Requires: the lock.
   void NoteAll(const std::vector<ipam::BlockView>& blocks, BootNanos at);
   // Call before a block of this node is written. Removes the saved blocks until NoteWritten gives the new content. If a
-  // further BeginWrite comes without NoteWritten, this process saves no more blocks. Requires: the lock.
+  // further BeginWrite comes without NoteWritten, this process saves blocks again only after NoteAll. Requires: the
+  // lock.
   void BeginWrite();
   void NoteWritten(const ipam::BlockView& block);
   // Removes the saved blocks, because other programs have written blocks.
