@@ -30,7 +30,7 @@ TEST_F(AgentTest, AnEntryThatSomebodyRemovedIsWrittenAgain) {
 }
 
 // A read has shown that the patch of c2 landed; nothing was written since.
-TEST_F(AgentTest, AnEntryOfWhichTheWriteWasNotAnsweredIsWrittenAgainToo) {
+TEST_F(AgentTest, RestoresARemovedEntryWhosePatchLostItsAnswer) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   FailPatches({ApiFault::kLostAfterCommit});
@@ -45,7 +45,7 @@ TEST_F(AgentTest, AnEntryOfWhichTheWriteWasNotAnsweredIsWrittenAgainToo) {
   Await([&] { return Held() == before; }, "both entries are there again");
 }
 
-TEST_F(AgentTest, AnEntryThatWasReclaimedIsForgotten) {
+TEST_F(AgentTest, DoesNotRestoreAnEntryThatTheControllerFreed) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   const auto block = api_.Objects(kBlocks)[0];
@@ -74,7 +74,7 @@ TEST_F(AgentTest, ALateEventOfAnEarlierBlockOfThatNameChangesNothing) {
 }
 
 // docs/adr/0001: the agent reads the pool after it has created the block, whatever the watch of pools shows.
-TEST_F(AgentTest, ABlockClaimedAheadHandsOutNothingThatWasWithheldBefore) {
+TEST_F(AgentTest, GivesNoReservedAddressOfABlockClaimedInAdvance) {
   PutPool("p1", "10.55.0.0/26", "Node");
   StartAgent();
   Await([&] { return agent_->IsReady(); }, "the agent is ready");
@@ -103,7 +103,7 @@ TEST_F(AgentTest, TheMetricsCountTheBlocksOfAPoolThatWereClaimedAhead) {
   EXPECT_TRUE(counts("\nberth_agent_claims_total{pool=\"p1\"} 1\n")) << agent_->MetricsText();
 }
 
-TEST_F(AgentTest, ABlockThatIsGoneWhileItIsWrittenIsForgotten) {
+TEST_F(AgentTest, ForgetsABlockThatIsDeletedDuringAWrite) {
   PutPool("p1", "10.55.0.0/26", "Node");
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
@@ -153,7 +153,7 @@ class MovedBlockTest : public AgentTest {
   }
 };
 
-TEST_F(MovedBlockTest, AnotherNodesAgentHasReplacedNobody) {
+TEST_F(MovedBlockTest, TheAgentOfAnotherNodeDoesNotReplaceThisAgent) {
   MoveBlock("aaaaaaaaaaaa.1");
   EXPECT_TRUE(Add("c2").ok);
   EXPECT_EQ(replaced_.load(), 0);
@@ -169,7 +169,7 @@ TEST_F(MovedBlockTest, AnotherNodesBlockIsNotWritten) {
   }
 }
 
-TEST_F(AgentTest, GarbageOfWhichTheRemovalWasNotAnsweredIsNotWrittenAgain) {
+TEST_F(AgentTest, DoesNotRestoreEntriesThatAGcRemovedWithALostAnswer) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   ASSERT_TRUE(Add("c2").ok);
@@ -189,7 +189,7 @@ TEST_F(AgentTest, GarbageOfWhichTheRemovalWasNotAnsweredIsNotWrittenAgain) {
 
 // Four changes wait behind a patch. The API server refuses the patch with all four, so the agent sends them in halves.
 // One caller of the second half gives up meanwhile.
-TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
+TEST_F(AgentTest, ACallThatGaveUpStaysInDoubtUntilItsHalfOfTheBatchEnds) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
   int arrived = 0;
@@ -234,7 +234,7 @@ TEST_F(AgentTest, ACallThatGaveUpIsInDoubtUntilItsHalfOfTheBatchIsThrough) {
 }
 
 // A 403 does not show that the block belongs to another node, and this call may have created the block.
-TEST_F(AgentTest, AnAddDoesNotGoOnToAnotherBlockWhileItsFirstMayHoldIt) {
+TEST_F(AgentTest, AnAddTriesNoSecondBlockWhileTheFirstMayHaveItsEntry) {
   StartAgent();
   std::atomic<int> posts = 0;
   api_.SetFaults([&posts](const k8sclient::Request& request) {
@@ -329,7 +329,7 @@ TEST_F(AgentTest, AnAddThatMeetsAFullSharedPoolListsItsBlocksTwice) {
   EXPECT_LE(lists, 2 * kCalls);
 }
 
-TEST_F(AgentTest, AFirstBlockOfACountedPoolIsClaimedWhateverItsWarmAddresses) {
+TEST_F(AgentTest, ClaimsAFirstBlockOfACountedPoolWithoutWarmAddresses) {
   PutPool("p1", "10.55.0.0/26", "Node");
   api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["resource"] = "ipv4"; });
   StartAgent();
@@ -337,7 +337,7 @@ TEST_F(AgentTest, AFirstBlockOfACountedPoolIsClaimedWhateverItsWarmAddresses) {
 }
 
 // The controller has created the block for pods that wait, so the Node's address count has risen.
-TEST_F(AgentTest, ABlockThatANumberOfTheNodeCountsIsTakenOver) {
+TEST_F(AgentTest, TakesOverABlockThatTheNodesAddressCountShows) {
   PutPool("p1", "10.55.0.0/25", "Node");
   const auto put_node = [this](const char* number) {
     api_.Put("/api/v1/nodes",

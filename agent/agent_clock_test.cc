@@ -70,7 +70,7 @@ class AgentClockTest : public AgentTest {
 
 class AgentClockBy : public AgentClockTest, public testing::WithParamInterface<std::chrono::hours> {};
 
-TEST_P(AgentClockBy, EntriesAndCoolingEndsAreOfTheApiServersClock) {
+TEST_P(AgentClockBy, EntriesAndCoolingEndsHaveTimesOfTheApiServersClock) {
   StartAgentAhead(GetParam());
   ASSERT_TRUE(Add("c1", "small").ok);
   const auto held = ipam::ParseEntry(OneEntry());

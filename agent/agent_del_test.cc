@@ -43,7 +43,7 @@ class FolderLists {
   node::HeldFile events_;
 };
 
-TEST_F(AgentTest, DelLeavesNothing) {
+TEST_F(AgentTest, ADelRemovesTheEntry) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   ASSERT_TRUE(Del("c1").ok);
@@ -88,7 +88,7 @@ TEST_F(AgentTest, AnAddAndADelListTheFolderOfIntentsOnceEach) {
   }
 }
 
-TEST_F(AgentTest, AddsTakeTheDelsBeforeThemAlong) {
+TEST_F(AgentTest, ThePatchOfAnAddCarriesEarlierDels) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
   const int before = api_.CountOf(k8sclient::Method::kPatch);
@@ -102,7 +102,7 @@ TEST_F(AgentTest, AddsTakeTheDelsBeforeThemAlong) {
   EXPECT_LT(api_.CountOf(k8sclient::Method::kPatch) - before, 2 * kRounds);
 }
 
-TEST_F(AgentTest, AnAddFindsTheRoomThatADelBeforeItMade) {
+TEST_F(AgentTest, AnAddMayTakeAnAddressThatAnEarlierDelFreed) {
   PutPool("tiny", "10.77.0.0/30", "Node");
   StartAgent();
   ASSERT_TRUE(Add("c1", "tiny").ok);
@@ -140,7 +140,7 @@ TEST_F(AgentTest, DelOfAnUnknownContainerSucceeds) {
   EXPECT_TRUE(Del("c1").ok);
 }
 
-TEST_F(AgentTest, DelsOfUnknownContainersDoNotListEachTime) {
+TEST_F(AgentTest, DelsOfUnknownContainersListSharedBlocksAtMostTwice) {
   StartAgent();
   std::atomic<int> lists = 0;
   api_.SetFaults([&lists](const k8sclient::Request& request) {
@@ -183,7 +183,7 @@ TEST_F(AgentTest, TheMarkOfADelSurvivesARestart) {
 }
 
 // The agent's knowledge of Shared blocks must not be older than a write whose answer it never saw.
-TEST_F(AgentTest, DelFindsWhatALostCreationOfASharedBlockBrought) {
+TEST_F(AgentTest, ADelFreesTheAddressOfASharedBlockWhosePostLostItsAnswer) {
   StartAgent();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
   std::atomic<bool> is_lost = false;
@@ -197,7 +197,7 @@ TEST_F(AgentTest, DelFindsWhatALostCreationOfASharedBlockBrought) {
   EXPECT_TRUE(Held().empty());
 }
 
-TEST_F(AgentTest, DelFindsWhatALostPatchOfASharedBlockBrought) {
+TEST_F(AgentTest, ADelFreesTheAddressOfASharedBlockWhosePatchLostItsAnswer) {
   StartAgent();
   ASSERT_TRUE(Add("c1", "shared").ok);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
@@ -208,7 +208,7 @@ TEST_F(AgentTest, DelFindsWhatALostPatchOfASharedBlockBrought) {
 }
 
 // An API server with a late cache may answer with a state before the entry.
-TEST_F(AgentTest, ADelOfASharedBlockThatFailedGoesByNoOlderList) {
+TEST_F(AgentTest, AFailedDelOfASharedBlockUsesNoOlderList) {
   StartAgent();
   ASSERT_TRUE(Add("first", "shared").ok);
   std::mutex mutex;
@@ -254,7 +254,7 @@ TEST_F(AgentTest, DelIsAnsweredWhileTheApiServerIsAwayAndWrittenLater) {
   Await([this] { return Held().empty(); }, "the journalled DEL is written");
 }
 
-TEST_F(AgentTest, WhatIsKnownToHoldNothingIsNotJournalled) {
+TEST_F(AgentTest, DoesNotJournalADelOfAnAttachmentWithoutAddress) {
   StartAgent();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
@@ -291,8 +291,8 @@ TEST_F(AgentTest, AJournalledDelSurvivesARestart) {
   Await([this] { return Held().empty(); }, "the journalled DEL is written");
 }
 
-// The caller may have the answer, and may have ended, before the agent's thread continues after writing it.
-TEST_F(AgentTest, GarbageIsWhateverWasAnsweredBeforeTheListWasMade) {
+// The caller may have the answer, and may have ended, before the agent's thread has returned from sending it.
+TEST_F(AgentTest, AGcFreesAnAddressThatWasAnsweredBeforeTheList) {
   StartAgent();
   const Reply still_delivering = Add("c1");
   ASSERT_TRUE(still_delivering.ok);
@@ -329,7 +329,7 @@ TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {
   EXPECT_TRUE(Held().empty());
 }
 
-TEST_F(AgentTest, AJournalledDelThatIsRefusedDoesNotKeepTheOthers) {
+TEST_F(AgentTest, ARefusedJournalledDelDoesNotDelayOtherDels) {
   PutPool("p2", "10.77.0.0/24", "Node");
   StartAgent();
   ASSERT_TRUE(Add("refused", "p2").ok);
@@ -348,7 +348,7 @@ TEST_F(AgentTest, AJournalledDelThatIsRefusedDoesNotKeepTheOthers) {
 }
 
 // For example, a repeated DEL waited in the runtime's shim while the runtime started a new container with the same ID.
-TEST_F(AgentTest, ADelThatWasStartedBeforeAnAddLeavesItAlone) {
+TEST_F(AgentTest, ADelThatStartedBeforeAnAddDoesNotFreeItsAddress) {
   StartAgent();
   const std::int64_t before = node::BootTimeNow();
   ASSERT_TRUE(Add("c1").ok);
@@ -367,7 +367,7 @@ TEST_F(AgentTest, AnOlderDelDoesNotMakeTheMarkOlder) {
   EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", between)).ok);
 }
 
-TEST_F(AgentTest, AnAddressIsToldToNobodyElseUntilItWasDelivered) {
+TEST_F(AgentTest, NoOtherCallAnswersAnAddressBeforeItsDelivery) {
   StartAgent();
   auto undelivered = std::make_unique<Reply>(Add("c1"));
   ASSERT_TRUE(undelivered->ok);
@@ -383,7 +383,7 @@ TEST_F(AgentTest, AnAddressIsToldToNobodyElseUntilItWasDelivered) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-TEST_F(AgentTest, AnAddHasItsTimeFromTheStartOfItsProcess) {
+TEST_F(AgentTest, TheTimeLimitOfAnAddCountsFromTheStartOfItsProcess) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
   const std::int64_t long_ago = node::BootTimeNow() - 60'000'000'000;

@@ -39,7 +39,7 @@ class AgentLagTest : public AgentTest {
   }
 };
 
-TEST_F(AgentLagTest, NothingIsTakenOfAPoolThatIsGoneThoughItsWatchIsLate) {
+TEST_F(AgentLagTest, TakesNoAddressOfADeletedPoolWhileItsWatchIsLate) {
   StartAgent();
   ASSERT_TRUE(Add("first", "tiny").ok);
   watched_.Hold("uid-of-tiny");
@@ -51,7 +51,7 @@ TEST_F(AgentLagTest, NothingIsTakenOfAPoolThatIsGoneThoughItsWatchIsLate) {
 
 // n1 claims a block of the pool, finds that the pool is gone, and leaves the block empty. n2's knowledge of the pool is
 // older than the block.
-TEST_F(AgentLagTest, NothingIsTakenOfASharedBlockThatCameAfterItsPoolWasReadLast) {
+TEST_F(AgentLagTest, TakesNoAddressOfASharedBlockYoungerThanTheReadOfItsPool) {
   PutPool("sh", "10.88.0.0/28", "Shared", 30);
   StartAgent();
   const auto second = MakeAgentOf(watched_, {.node = "n2", .machine = "b"});
@@ -74,7 +74,7 @@ TEST_F(AgentLagTest, NothingIsTakenOfASharedBlockThatCameAfterItsPoolWasReadLast
   watched_.Hold("");
 }
 
-TEST_F(AgentLagTest, NothingIsTakenOfABlockAfterItsPoolCouldNotBeRead) {
+TEST_F(AgentLagTest, TakesNoAddressOfABlockAfterTheReadOfItsPoolFailed) {
   StartAgent();
   ASSERT_TRUE(Add("first", "tiny").ok);
   ASSERT_TRUE(Del("first").ok);
@@ -94,7 +94,7 @@ TEST_F(AgentLagTest, NothingIsTakenOfABlockAfterItsPoolCouldNotBeRead) {
 
 // The answer to the POST is lost, the second POST meets the existing block, and the agent reads the block; only then
 // the claim reads the pool.
-TEST_F(AgentLagTest, NothingIsTakenOfABlockInDoubtBeforeItsPoolWasRead) {
+TEST_F(AgentLagTest, TakesNoAddressOfABlockInDoubtBeforeItsPoolIsRead) {
   StartAgent();
   ASSERT_TRUE(Add("first", "tiny").ok);
   ASSERT_TRUE(Del("first").ok);
@@ -120,7 +120,7 @@ TEST_F(AgentLagTest, NothingIsTakenOfABlockInDoubtBeforeItsPoolWasRead) {
 }
 
 // A tenant's annotation may name many pools.
-TEST_F(AgentLagTest, OfManyPoolsThatDoNotExistOneIsAskedFor) {
+TEST_F(AgentLagTest, AnAddThatNamesManyUnknownPoolsReadsOne) {
   StartAgent();
   ASSERT_TRUE(Add("first").ok);
   json call = json::parse(Body("ADD", "c1"));
@@ -138,7 +138,7 @@ TEST_F(AgentLagTest, OfManyPoolsThatDoNotExistOneIsAskedFor) {
   api_.SetFaults(nullptr);
 }
 
-TEST_F(AgentLagTest, APoolThatIsMadeAgainGivesThoughItsWatchIsLate) {
+TEST_F(AgentLagTest, GivesAddressesOfARecreatedPoolWhileItsWatchIsLate) {
   StartAgent();
   ASSERT_TRUE(Add("first", "tiny").ok);
   watched_.Hold("uid-of-tiny");
@@ -150,7 +150,7 @@ TEST_F(AgentLagTest, APoolThatIsMadeAgainGivesThoughItsWatchIsLate) {
   watched_.Hold("");
 }
 
-TEST_F(AgentLagTest, ABlockThatIsListedAtAStartGivesNothingBeforeItsPoolWasRead) {
+TEST_F(AgentLagTest, GivesNoAddressOfAListedBlockBeforeItsPoolIsRead) {
   StartAgent();
   ASSERT_TRUE(Add("first", "tiny").ok);
   agent_.reset();
@@ -176,7 +176,7 @@ TEST_F(AgentLagTest, AfterARestoredBackupEveryAnsweredAddIsRecordedAgain) {
 
 // Otherwise the entry of the address would name the earlier pod: the earlier pod's DEL would free the address, or the
 // entry would stay forever if that DEL was answered before.
-TEST_F(AgentLagTest, AfterARestoredBackupWhatWasGivenBackIsFreeAgain) {
+TEST_F(AgentLagTest, AfterARestoredBackupFreedAddressesAreFreeAgain) {
   StartAgent();
   ASSERT_TRUE(Add("before", "tiny").ok);
   const std::string freed = AddressIn(Add("gone", "tiny"));
@@ -191,7 +191,7 @@ TEST_F(AgentLagTest, AfterARestoredBackupWhatWasGivenBackIsFreeAgain) {
 }
 
 // The block was claimed after the backup was taken, and another node may have claimed it by now.
-TEST_F(AgentLagTest, ABlockThatTheBackupDoesNotKnowIsGivenUp) {
+TEST_F(AgentLagTest, GivesUpABlockThatTheBackupLacks) {
   StartAgent();
   ASSERT_TRUE(Add("before").ok);
   const auto backup = api_.TakeBackup();

@@ -120,7 +120,7 @@ TEST_F(QueuedDelTest, IsWrittenBeforeTheNextAgentIsReady) {
   EXPECT_TRUE(IsQueueEmpty());
 }
 
-TEST_F(QueuedDelTest, OfAnAddInASharedBlockIsWritten) {
+TEST_F(QueuedDelTest, FreesAnAddressOfASharedBlock) {
   StartAgent();
   ASSERT_TRUE(Add("c1", "shared").ok);
   KillAgent();
@@ -145,7 +145,7 @@ TEST_F(QueuedDelTest, IsNotLostByAnAgentThatCannotLoad) {
 }
 
 // The runtime gave up on this ADD, and the ADD reaches the agent only now.
-TEST_F(QueuedDelTest, KeepsAnAddOutThatBeganBefore) {
+TEST_F(QueuedDelTest, RefusesAnAddThatStartedEarlier) {
   const std::int64_t before = node::BootTimeNow();
   QueueDel("c1");
   StartAgent();
@@ -153,7 +153,7 @@ TEST_F(QueuedDelTest, KeepsAnAddOutThatBeganBefore) {
   EXPECT_TRUE(Held().empty());
 }
 
-TEST_F(QueuedDelTest, LeavesAnAddAloneThatBeganLater) {
+TEST_F(QueuedDelTest, KeepsTheAddressOfAnAddThatStartedLater) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   KillAgent();
@@ -167,7 +167,7 @@ TEST_F(QueuedDelTest, LeavesAnAddAloneThatBeganLater) {
   EXPECT_TRUE(IsHeld("c1"));
 }
 
-TEST_F(QueuedDelTest, OfAnAddWhosePatchIsStillOnItsWayTakesThatOut) {
+TEST_F(QueuedDelTest, FreesTheAddressOfAnAddWhosePatchMayLandLater) {
   StartAgent();
   ASSERT_TRUE(Add("c0").ok);
   api_.SetFaults([](const Request& request) {
@@ -184,7 +184,7 @@ TEST_F(QueuedDelTest, OfAnAddWhosePatchIsStillOnItsWayTakesThatOut) {
   EXPECT_TRUE(IsHeld("c0"));
 }
 
-TEST_F(QueuedDelTest, OfAnAddThatWasHandedOutGivesTheAddressBack) {
+TEST_F(QueuedDelTest, FreesAHandedOutAddress) {
   agent_ = MakeAgentOf(api_, {.standby = 4});
   agent_->Start();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
@@ -202,7 +202,7 @@ TEST_F(QueuedDelTest, OfAnAddThatWasHandedOutGivesTheAddressBack) {
 }
 
 // A queued DEL was cut off, because its process or its machine crashed.
-TEST_F(QueuedDelTest, ThatIsNotWholeKeepsNoOther) {
+TEST_F(QueuedDelTest, DoesNotStopOtherDelsIfItIsCutOff) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   KillAgent();
@@ -214,7 +214,7 @@ TEST_F(QueuedDelTest, ThatIsNotWholeKeepsNoOther) {
   EXPECT_TRUE(IsQueueEmpty());
 }
 
-TEST_F(NodeModeTest, NoAgentStartsWhereTheModeIsDirect) {
+TEST_F(NodeModeTest, NoAgentStartsInDirectMode) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   const auto made = Agent::Make(
       api_, k8sclient::RealClock(), {.node = "n1", .state_dir = state_dir(), .run_dir = run_dir(), .server = "s"}, [] {
@@ -225,7 +225,7 @@ TEST_F(NodeModeTest, NoAgentStartsWhereTheModeIsDirect) {
 }
 
 // The agent was started a moment before the node went to direct mode.
-TEST_F(NodeModeTest, AnAgentThatMeetsTheModeTooLateWritesNothing) {
+TEST_F(NodeModeTest, AnAgentThatFindsDirectModeAfterItsStartWritesNothing) {
   agent_ = MakeAgent();
   ASSERT_TRUE(Retire());
   agent_->Start();
@@ -251,7 +251,7 @@ TEST_F(NodeModeTest, WhileAnAgentLivesADirectCallWritesNothing) {
   EXPECT_TRUE(IsHeld("c1"));
 }
 
-TEST_F(NodeModeTest, ARetiredAgentHasWrittenWhatWasHandedOut) {
+TEST_F(NodeModeTest, ARetiredAgentHasWrittenHandedOutAddresses) {
   agent_ = MakeAgentOf(api_, {.standby = 4});
   agent_->Start();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);

@@ -120,7 +120,7 @@ TEST_F(StandbyTest, TheAddressWasOnStandbyInTheApiServer) {
   Go();
 }
 
-TEST_F(StandbyTest, OneAfterTheOtherGetsAnotherAddress) {
+TEST_F(StandbyTest, ConsecutiveAddsGetDifferentAddresses) {
   StartWithStandby();
   HoldPatches();
   std::set<std::string> addresses;
@@ -161,7 +161,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
   api_.SetFaults(nullptr);
 }
 
-TEST_F(StandbyTest, WhenAllIsHandedOutAnAddWaitsForItsWrite) {
+TEST_F(StandbyTest, AnAddWaitsForItsWriteIfAllStandbyIsHandedOut) {
   StartWithStandby();
   HoldPatches();
   for (std::size_t i = 1; i <= kStandbyOfAgent; ++i) ASSERT_TRUE(Add("c" + std::to_string(i)).ok);
@@ -179,7 +179,7 @@ TEST_F(StandbyTest, TheSameAddAgainGetsTheSameAnswer) {
   Go();
 }
 
-TEST_F(StandbyTest, ABlockThatHoldsNothingHasNothingOnStandby) {
+TEST_F(StandbyTest, ABlockWithoutHeldAddressHasNoStandby) {
   StartWithStandby();
   ASSERT_TRUE(Del("c0").ok);
   ASSERT_TRUE(Del("c00").ok);
@@ -187,7 +187,7 @@ TEST_F(StandbyTest, ABlockThatHoldsNothingHasNothingOnStandby) {
   EXPECT_TRUE(Standby().empty());
 }
 
-TEST_F(StandbyTest, ADelOfWhatIsNotWrittenYetLeavesNothing) {
+TEST_F(StandbyTest, ADelOfAnUnwrittenAddressLeavesNoEntryAndNoNote) {
   StartWithStandby();
   HoldPatches();
   ASSERT_TRUE(Add("c1").ok);
@@ -198,14 +198,14 @@ TEST_F(StandbyTest, ADelOfWhatIsNotWrittenYetLeavesNothing) {
   EXPECT_EQ(Notes(), 0U);
 }
 
-TEST_F(StandbyTest, WhatIsWrittenHasNoNoteAnyMore) {
+TEST_F(StandbyTest, RemovesTheNoteOfAWrittenAddress) {
   StartWithStandby();
   ASSERT_TRUE(Add("c1").ok);
   AwaitAllWritten();
   Await([this] { return Notes() == 0; }, "the note is gone");
 }
 
-TEST_F(StandbyTest, WhatAKilledAgentHandedOutIsWrittenByTheNext) {
+TEST_F(StandbyTest, TheNextAgentWritesWhatAKilledAgentHandedOut) {
   StartWithStandby();
   FaultPatches(ApiFault::kUnavailable);
   const std::string address = AddressIn(Add("c1"));
@@ -217,7 +217,7 @@ TEST_F(StandbyTest, WhatAKilledAgentHandedOutIsWrittenByTheNext) {
   Await([this] { return Notes() == 0; }, "the note is gone");
 }
 
-TEST_F(StandbyTest, ANoteOfAnAddressThatItsBlockDoesNotHaveEndsNoAgent) {
+TEST_F(StandbyTest, ANoteOfAnAddressOutsideItsBlockDoesNotEndTheAgent) {
   StartWithStandby();
   const auto blocks = api_.Objects(std::string(crds::kBlocksPath));
   ASSERT_EQ(blocks.size(), 1U);
@@ -235,7 +235,7 @@ TEST_F(StandbyTest, ANoteOfAnAddressThatItsBlockDoesNotHaveEndsNoAgent) {
 }
 
 // The next agent must serve all other pods, and must not give them the address.
-TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndNobodyCanWriteKeepsTheNextFromNothing) {
+TEST_F(StandbyTest, ARefusedEntryOfAKilledAgentDoesNotStopTheNextAgent) {
   StartWithStandby();
   const auto refuse = [](const Request& request) {
     const bool is_refused =
@@ -261,7 +261,7 @@ TEST_F(StandbyTest, AnAddressWithoutANoteIsWrittenBeforeTheAnswer) {
   EXPECT_TRUE(IsWritten("c1"));
 }
 
-TEST_F(StandbyTest, AnAddressThatIsNeitherNotedNorWrittenIsToldNobody) {
+TEST_F(StandbyTest, AnswersNoAddressThatIsNeitherNotedNorWritten) {
   StartWithStandby();
   std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
   std::atomic<int> patches = 0;
@@ -281,7 +281,7 @@ TEST_F(StandbyTest, AnAddressThatIsNeitherNotedNorWrittenIsToldNobody) {
   EXPECT_FALSE(IsWritten("c1"));
 }
 
-TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndGotBackIsNotWritten) {
+TEST_F(StandbyTest, TheNextAgentDoesNotWriteAnAddressThatADelFreed) {
   StartWithStandby();
   FaultPatches(ApiFault::kUnavailable);
   ASSERT_TRUE(Add("c1").ok);
@@ -293,7 +293,7 @@ TEST_F(StandbyTest, WhatAKilledAgentHandedOutAndGotBackIsNotWritten) {
   EXPECT_EQ(Notes(), 0U);
 }
 
-TEST_F(StandbyTest, WhatAKilledAgentLeftOnStandbyIsFree) {
+TEST_F(StandbyTest, TheNextAgentTakesAddressesOffStandby) {
   StartWithStandby();
   KillAgent();
   StartStandbyAgent();
@@ -301,7 +301,7 @@ TEST_F(StandbyTest, WhatAKilledAgentLeftOnStandbyIsFree) {
   EXPECT_TRUE(Standby().empty());
 }
 
-TEST_F(StandbyTest, AfterAWriteThatFailedNobodyIsAnsweredEarly) {
+TEST_F(StandbyTest, AfterAFailedWriteAddsWaitForTheirWrites) {
   StartWithStandby();
   FaultPatches(ApiFault::kUnavailable);
   ASSERT_TRUE(Add("c1").ok);
@@ -312,7 +312,7 @@ TEST_F(StandbyTest, AfterAWriteThatFailedNobodyIsAnsweredEarly) {
   AwaitWritten("c1");
 }
 
-TEST_F(StandbyTest, WhatWasHandedOutInAnOutageIsWrittenAfterIt) {
+TEST_F(StandbyTest, WritesAddressesHandedOutInAnOutageAfterIt) {
   StartWithStandby();
   // No write fails before both ADDs are answered, because after a failed write each ADD waits for its write.
   std::atomic<bool> are_answered = false;
@@ -370,7 +370,7 @@ TEST_F(StandbyTest, AnAgentThatWasReplacedHandsOutNothing) {
   EXPECT_FALSE(Add("c1").ok);
 }
 
-TEST_F(StandbyTest, TheNewerOfTwoWritesWhatTheOlderHandedOut) {
+TEST_F(StandbyTest, TheNewerAgentWritesWhatTheOlderAgentHandedOut) {
   StartWithStandby();
   HoldPatches();
   const std::string address = AddressIn(Add("c1"));
@@ -392,7 +392,7 @@ TEST_F(StandbyTest, WhatWasHandedOutOfABlockThatIsBeingDeletedIsWrittenAndNothin
   Await([this] { return Standby().empty(); }, "nothing is on standby");
 }
 
-TEST_F(StandbyTest, WhatAPoolDoesNotAssignAnyMoreLeaves) {
+TEST_F(StandbyTest, AddressesThatThePoolNoLongerAssignsLeaveStandby) {
   StartWithStandby();
   const json block = api_.Objects(kBlocks)[0];
   const auto base = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>()).value();
@@ -409,7 +409,7 @@ TEST_F(StandbyTest, WhatAPoolDoesNotAssignAnyMoreLeaves) {
 }
 
 // The other entries are written, and no other pod gets the refused address.
-TEST_F(StandbyTest, AnEntryThatIsRefusedKeepsNobodyElseFromBeingWritten) {
+TEST_F(StandbyTest, ARefusedEntryDoesNotStopOtherEntries) {
   StartWithStandby();
   api_.SetFaults([](const Request& request) {
     const bool is_refused =
@@ -428,7 +428,7 @@ TEST_F(StandbyTest, AnEntryThatIsRefusedKeepsNobodyElseFromBeingWritten) {
   AwaitWritten("c1");
 }
 
-TEST_F(StandbyTest, AnAddThatIsRefusedHarmsNothingThatWasHandedOut) {
+TEST_F(StandbyTest, ARefusedAddDoesNotHarmHandedOutAddresses) {
   StartWithStandby();
   api_.SetFaults([this](const Request& request) {
     if (request.method != Method::kPatch) return ApiFault::kNone;
@@ -474,7 +474,7 @@ TEST_F(StandbyTest, WithACrdThatDropsTheFieldEveryAddWaitsForItsWrite) {
   agent_.reset();
 }
 
-TEST_F(StandbyTest, AGarbageCollectionTakesWhatIsNotWrittenYet) {
+TEST_F(StandbyTest, AGcFreesAnUnwrittenAddress) {
   StartWithStandby();
   HoldPatches();
   Reply added = Add("c1");

@@ -40,7 +40,7 @@ TEST_F(StatusTest, IsGoodWhileTheAgentEnds) {
   EXPECT_TRUE(Status().ok);
 }
 
-TEST_F(StatusTest, LeavesAMarkForBerthWhichAnswersWhileNoAgentListens) {
+TEST_F(StatusTest, LeavesAMarkWithWhichBerthAnswersWhileNoAgentListens) {
   StartAndAwaitReady();
   agent_.reset();
   EXPECT_TRUE(std::filesystem::exists(LoadedMark()));

@@ -47,7 +47,7 @@ class AgentStoreTest : public OwnBlocksTest {
 };
 
 // The known block may be an earlier block of this name, which is gone.
-TEST_F(AgentStoreTest, ABlockWhoseCreationIsInDoubtIsNotWrittenBeforeItWasRead) {
+TEST_F(AgentStoreTest, ReadsABlockInDoubtBeforeItIsWritten) {
   ipam::Block named = *MakeBlock();
   named.resource_version.clear();
   api_.SetFaults([](const k8sclient::Request& request) {
@@ -61,7 +61,7 @@ TEST_F(AgentStoreTest, ABlockWhoseCreationIsInDoubtIsNotWrittenBeforeItWasRead) 
 
 // The list is older than the call that created the block. Since then this agent has handed out an address of the block,
 // and has answered the DEL; the note of the address still exists.
-TEST_F(AgentStoreTest, ABlockThatACallBroughtIntoMemoryMeanwhileIsNotTakenOver) {
+TEST_F(AgentStoreTest, DoesNotTakeOverABlockThatACallHasAdded) {
   const ipam::BlockView listed = MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   ASSERT_FALSE(Stored()->standby.empty());

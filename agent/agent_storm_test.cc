@@ -133,7 +133,7 @@ class StormTest : public AgentTest {
   std::map<std::string, std::string> holders_;
 };
 
-TEST_F(StormTest, NeitherDoublesNorLosesNorLeaks) {
+TEST_F(StormTest, NoAddressIsGivenTwiceOrLostOrLeaked) {
   PutPool("big", "10.56.0.0/20", "Node");
   ipam::ForSeeds(2, [this](ipam::SeededRandom& random) {
     Round(random);

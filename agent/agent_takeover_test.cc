@@ -31,7 +31,7 @@ TEST_F(AgentTest, AWriteOfItsPredecessorCannotLandAfterItIsReady) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
+TEST_F(AgentTest, TheOlderOfTwoAgentsStops) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   const auto newer = MakeAgent();
@@ -42,7 +42,7 @@ TEST_F(AgentTest, TheOlderOfTwoStopsOnceItMeetsTheNewer) {
 }
 
 // The older agent's line would be lost, because the newer agent has already read the journal.
-TEST_F(AgentTest, TheOlderOfTwoJournalsNothing) {
+TEST_F(AgentTest, TheOlderOfTwoAgentsAddsNothingToTheJournal) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
@@ -51,7 +51,7 @@ TEST_F(AgentTest, TheOlderOfTwoJournalsNothing) {
   Await([&] { return !Del("c1").ok; }, "the newer agent has taken over");
 }
 
-TEST_F(AgentTest, TheNewerOfTwoKnowsWhatTheOlderGave) {
+TEST_F(AgentTest, TheNewerAgentKnowsTheAddressesThatTheOlderAgentGave) {
   StartAgent();
   const std::string address = AddressIn(Add("c1"));
   const auto newer = MakeAgent();
@@ -86,7 +86,7 @@ TEST_F(AgentTest, OfTwoAgentsThatBothLoadLateTheNewerStays) {
   EXPECT_FALSE(Add("c3").ok);
 }
 
-TEST_F(AgentTest, OfTwoMachinesWithOneNodeNameBothSayThatTheyAreTwo) {
+TEST_F(AgentTest, TwoMachinesWithOneNodeNameBothReportEachOther) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   const auto other = MakeAgentOf(watched_, {.machine = "2"});
@@ -102,7 +102,7 @@ TEST_F(AgentTest, OfTwoMachinesWithOneNodeNameBothSayThatTheyAreTwo) {
 }
 
 // In a removed folder, no other process would find the agent's files, nor wait for its locks.
-TEST_F(AgentTest, WhoseFilesAreRemovedBeginsAnew) {
+TEST_F(AgentTest, AnAgentWhoseFilesAreRemovedEndsAndTheNextServes) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   Await(
@@ -118,7 +118,7 @@ TEST_F(AgentTest, WhoseFilesAreRemovedBeginsAnew) {
   EXPECT_EQ(Held().size(), 2U);
 }
 
-TEST_F(AgentTest, AnAgentFieldWrittenByHandEndsNobody) {
+TEST_F(AgentTest, AnAgentFieldWrittenByHandDoesNotEndTheAgent) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
   const std::string block = api_.Objects(kBlocks)[0]["metadata"]["name"];
@@ -128,7 +128,7 @@ TEST_F(AgentTest, AnAgentFieldWrittenByHandEndsNobody) {
   EXPECT_EQ(replaced_, 0);
 }
 
-TEST_F(AgentTest, AnAgentWithoutBlocksEndsAsWell) {
+TEST_F(AgentTest, AReplacedAgentWithoutBlocksEnds) {
   StartAgent();
   Await([&] { return agent_->IsReady(); }, "the older agent is ready");
   const auto newer = MakeAgent();

@@ -166,7 +166,7 @@ TEST_F(TakeoverWritesTest, ASharedWriteIsNotDecidedAgainAfterTheNewerAgentAnswer
 }
 
 // The block was created, but the answer was lost, and the older agent reads the block.
-TEST_F(TakeoverWritesTest, ABlockThatWasCreatedUnheardIsOfOneAgentAtATime) {
+TEST_F(TakeoverWritesTest, ABlockWhosePostLostItsAnswerBelongsToOneAgentAtATime) {
   StartOlder();
   Await([this] { return older_->IsReady(); }, "the older agent is ready");
   const auto posts = std::make_shared<std::atomic<int>>(0);
@@ -244,7 +244,7 @@ TEST_F(UnreadPoolTest, ADelFindsTheEntryThatABlockWasCreatedWith) {
   Await([this] { return !IsHeld("c1"); }, "the DEL is written");
 }
 
-TEST_F(UnreadPoolTest, TheNextAgentGivesBackWhatNobodyWasTold) {
+TEST_F(UnreadPoolTest, TheNextAgentFreesAnAddressThatNoCallerWasTold) {
   StartAgent();
   Await([this] { return agent_->IsReady(); }, "the agent is ready");
   FailAfterCreation(kForEver);
@@ -256,7 +256,7 @@ TEST_F(UnreadPoolTest, TheNextAgentGivesBackWhatNobodyWasTold) {
   EXPECT_FALSE(IsHeld("c1"));
 }
 
-TEST_F(UnreadPoolTest, WhatASuccessorHasGivenBackIsNotAnswered) {
+TEST_F(UnreadPoolTest, DoesNotAnswerAnAddressThatASuccessorHasFreed) {
   StartOlder();
   FailAfterCreation(1);
   slow_.HoldRequest([reads = 0, is_created = false](const Request& request) mutable {
@@ -273,7 +273,7 @@ TEST_F(UnreadPoolTest, WhatASuccessorHasGivenBackIsNotAnswered) {
   EXPECT_EQ(reply.ok, IsHeld("c1")) << reply.body;
 }
 
-TEST_F(UnreadPoolTest, WhatWasAnsweredAfterAllIsKept) {
+TEST_F(UnreadPoolTest, KeepsAnAddressAnsweredAfterASecondReadOfThePool) {
   StartAgent();
   Await([this] { return agent_->IsReady(); }, "the agent is ready");
   FailAfterCreation(1);

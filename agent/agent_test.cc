@@ -145,7 +145,7 @@ TEST_F(AgentTest, ALateCommitBringsNothingBack) {
 }
 
 // A failed attempt to settle the creation says nothing about the creation.
-TEST_F(AgentTest, ACreationInDoubtStaysSoUntilItIsSettled) {
+TEST_F(AgentTest, ACreationStaysInDoubtUntilItIsSettled) {
   StartAgent();
   const auto fail_posts = [this](ApiFault fault) {
     api_.SetFaults([fault](const k8sclient::Request& request) {
@@ -251,7 +251,7 @@ TEST_F(AgentTest, LoadsAndClaimsAheadWithoutAThread) {
   EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
 }
 
-TEST_F(AgentTest, OfASharedPoolNoBlockIsClaimedAhead) {
+TEST_F(AgentTest, ClaimsNoBlockOfASharedPoolInAdvance) {
   api_.Change(
       std::string(crds::kPoolsPath), "shared", [](nlohmann::json& pool) { pool["spec"]["warmAddresses"] = 16; });
   MakeAgent()->LoadAndClaim({});

@@ -12,39 +12,39 @@ namespace {
 constexpr node::BootNanos kStarted = 100;
 constexpr node::BootNanos kAnswered = 200;
 
-TEST(WasAddRunning, IsTrueOfOneThatIsNotAnswered) {
+TEST(WasAddRunning, IsTrueForAnUnansweredAdd) {
   AttachmentGate gate;
   const auto running = gate.HoldAdd("c1", kStarted);
   EXPECT_TRUE(gate.WasAddRunning("c1", kAnswered));
 }
 
-TEST(WasAddRunning, IsTrueUntilItIsAnsweredThoughItIsByNow) {
+TEST(WasAddRunning, IsTrueForATimeBeforeTheAnswer) {
   AttachmentGate gate;
   const auto running = gate.HoldAdd("c1", kStarted);
   gate.NoteAnswered(running, kAnswered);
   EXPECT_TRUE(gate.WasAddRunning("c1", kAnswered - 1));
 }
 
-TEST(WasAddRunning, IsTrueUntilItIsAnsweredThoughItIsThroughByNow) {
+TEST(WasAddRunning, IsTrueForATimeBeforeTheAnswerOfAnEndedAdd) {
   AttachmentGate gate;
   gate.NoteAnswered(gate.HoldAdd("c1", kStarted), kAnswered);
   EXPECT_TRUE(gate.WasAddRunning("c1", kAnswered - 1));
 }
 
-TEST(WasAddRunning, IsFalseOfOneThatFailed) {
+TEST(WasAddRunning, IsFalseForAFailedAdd) {
   AttachmentGate gate;
   static_cast<void>(gate.HoldAdd("c1", kStarted));
   EXPECT_FALSE(gate.WasAddRunning("c1", kStarted));
 }
 
-TEST(WasAddRunning, IsFalseOnceItIsAnsweredThoughNobodyHasSeenItDelivered) {
+TEST(WasAddRunning, IsFalseAfterTheAnswerBeforeItsDelivery) {
   AttachmentGate gate;
   const auto running = gate.HoldAdd("c1", kStarted);
   gate.NoteAnswered(running, kAnswered);
   EXPECT_FALSE(gate.WasAddRunning("c1", kAnswered + 1));
 }
 
-TEST(WasAddRunning, IsTrueOfAnotherThatWaitsBehindTheAnsweredOne) {
+TEST(WasAddRunning, IsTrueForAnAddThatWaitsBehindTheAnsweredAdd) {
   AttachmentGate gate;
   const auto waiting = gate.HoldAdd("c1", kStarted);
   const auto answered = gate.HoldAdd("c1", kStarted);
@@ -52,7 +52,7 @@ TEST(WasAddRunning, IsTrueOfAnotherThatWaitsBehindTheAnsweredOne) {
   EXPECT_TRUE(gate.WasAddRunning("c1", kAnswered + 1));
 }
 
-TEST(WasAddRunning, IsFalseOfAnotherAttachment) {
+TEST(WasAddRunning, IsFalseForAnotherAttachment) {
   AttachmentGate gate;
   const auto running = gate.HoldAdd("c1", kStarted);
   EXPECT_FALSE(gate.WasAddRunning("c2", kAnswered));

@@ -55,7 +55,7 @@ TEST_F(JournalTest, ALaterProcessFindsWhatIsPending) {
   EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1)));
 }
 
-TEST_F(JournalTest, ALaterProcessFindsNothingOfWhatIsDone) {
+TEST_F(JournalTest, ALaterProcessDoesNotFindRemovedDels) {
   {
     const auto journal = Open();
     ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kYes).has_value());
@@ -109,7 +109,7 @@ TEST_F(JournalTest, AFileOfMoreThanFourMebibytesIsRead) {
 
 // Otherwise a later process would write the DEL again, and free the address of a newer container with the same
 // attachment.
-TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
+TEST_F(JournalTest, ADelWhoseRemovalCannotBeWrittenStaysPending) {
   const auto journal = Open();
   ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kNo).has_value());
   std::filesystem::remove_all(path_);
@@ -119,7 +119,7 @@ TEST_F(JournalTest, WhatCannotBeWrittenToBeDoneStaysPending) {
 }
 
 // The runtime sends the DEL again; after that nothing of the first DEL may be left.
-TEST_F(JournalTest, WhatCouldNotBeSyncedIsPendingAndCanBeDone) {
+TEST_F(JournalTest, ADelThatCouldNotBeSyncedIsPendingAndCanBeRemoved) {
   {
     const auto journal = Open();
     ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kNo).has_value());

@@ -20,7 +20,7 @@ using ipam::TestAttachment;
 using k8sclient::Method;
 using OwnBlocksBackupTest = OwnBlocksTest;
 
-TEST_F(OwnBlocksBackupTest, WhatAnAgentRecordedBeforeAnOlderBackupCameBackIsRecordedAgain) {
+TEST_F(OwnBlocksBackupTest, RestoresEntriesThatARestoredBackupLacks) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   const auto backup = api_.TakeBackup();
@@ -38,7 +38,7 @@ TEST_F(OwnBlocksBackupTest, WhatAnAgentRecordedBeforeAnOlderBackupCameBackIsReco
   EXPECT_NE(HandOut(5), nullptr);
 }
 
-TEST_F(OwnBlocksBackupTest, AnAgentThatNobodyAsksWritesAgainWhatAListDoesNotShow) {
+TEST_F(OwnBlocksBackupTest, RestoresEntriesAfterAListWithoutACall) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   const auto backup = api_.TakeBackup();
@@ -80,7 +80,7 @@ TEST_P(RestoredBackupTest, TheAgentWritesWhatItKnows) {
 }
 
 // Like "etcdutl snapshot restore --bump-revision". The controller has to find entries that were freed since the backup.
-TEST_P(RestoredBackupTest, NobodysAddressIsLostWhereVersionsGoOn) {
+TEST_P(RestoredBackupTest, RestoresHeldEntriesIfVersionsGoOn) {
   MakeBlock();
   Write(GetParam().now);
   ASSERT_TRUE(api_.Change(kBlocks, kName, [](nlohmann::json& block) {
@@ -113,7 +113,7 @@ const BackupCase kBackupCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, RestoredBackupTest, testing::ValuesIn(kBackupCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST_F(OwnBlocksBackupTest, WhatAWriteWithoutAnAnswerTookOutAfterABackupHasNotVanished) {
+TEST_F(OwnBlocksBackupTest, DoesNotReportEntriesThatAPatchWithALostAnswerRemoved) {
   MakeBlock();
   Write({{1, TextOf(1)}});
   const auto backup = api_.TakeBackup();
@@ -131,7 +131,7 @@ TEST_F(OwnBlocksBackupTest, WhatAWriteWithoutAnAnswerTookOutAfterABackupHasNotVa
   EXPECT_EQ(agent_core::TextAt(*Stored(), 1), TextOf(2));
 }
 
-TEST_F(OwnBlocksBackupTest, WhatTheControllerFreedAfterABackupStaysFree) {
+TEST_F(OwnBlocksBackupTest, KeepsAddressesFreeThatTheControllerFreedAfterABackup) {
   MakeBlock();
   Write({{1, TextOf(1)}});
   const auto backup = api_.TakeBackup();
@@ -146,7 +146,7 @@ TEST_F(OwnBlocksBackupTest, WhatTheControllerFreedAfterABackupStaysFree) {
 }
 
 // Each attempt makes one write and one read, and thousands of agents meet the restored API server at once.
-TEST_F(OwnBlocksBackupTest, AWriteThatAnOlderBackupRefusesIsNotTriedAgainAtOnce) {
+TEST_F(OwnBlocksBackupTest, DoesNotRetryAtOnceAfterARestoredBackup) {
   MakeBlock();
   const auto backup = api_.TakeBackup();
   ASSERT_TRUE(Add(1).has_value());
@@ -156,7 +156,7 @@ TEST_F(OwnBlocksBackupTest, AWriteThatAnOlderBackupRefusesIsNotTriedAgainAtOnce)
   EXPECT_EQ(api_.CountOf(Method::kPatch) + api_.CountOf(Method::kGet) - before, 2);
 }
 
-TEST_F(OwnBlocksBackupTest, WhatABlockHeldThatNoBackupKnowsIsReported) {
+TEST_F(OwnBlocksBackupTest, ReportsTheEntriesOfABlockThatTheBackupLacks) {
   const auto backup = api_.TakeBackup();
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
@@ -166,7 +166,7 @@ TEST_F(OwnBlocksBackupTest, WhatABlockHeldThatNoBackupKnowsIsReported) {
   EXPECT_THAT(seen_.lost, testing::UnorderedElementsAre(testing::HasSubstr("web-1"), testing::HasSubstr("web-2")));
 }
 
-TEST_F(OwnBlocksBackupTest, WhatASuccessorWroteAfterABackupStays) {
+TEST_F(OwnBlocksBackupTest, KeepsEntriesThatASuccessorWroteAfterABackup) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   const auto backup = api_.TakeBackup();
@@ -182,7 +182,7 @@ TEST_F(OwnBlocksBackupTest, WhatASuccessorWroteAfterABackupStays) {
   EXPECT_TRUE(IsStored(7));
 }
 
-TEST_F(OwnBlocksBackupTest, WhatAForeignAgentWroteAfterABackupStays) {
+TEST_F(OwnBlocksBackupTest, KeepsEntriesThatAForeignAgentWroteAfterABackup) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   const auto backup = api_.TakeBackup();

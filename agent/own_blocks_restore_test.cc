@@ -132,7 +132,7 @@ TEST_F(FreedInUseTest, NobodyGetsAnAddressThatIsKeptThoughItCannotBeWritten) {
   EXPECT_EQ(agent_core::TextAt(*shown[0], 1), HeldText(1));
 }
 
-TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
+TEST_F(FreedInUseTest, ADelFreesARestoredAddress) {
   MakeBlock();
   Write({{1, HeldText(1)}});
   ASSERT_TRUE(Fence(agent_).has_value());
@@ -143,7 +143,7 @@ TEST_F(FreedInUseTest, ADelEndsWhatWasKept) {
   EXPECT_THAT(seen_.in_use, testing::IsEmpty()) << "nobody has to end that container";
 }
 
-TEST_F(FreedInUseTest, WhatAPersonReleasedIsNotKept) {
+TEST_F(FreedInUseTest, DoesNotRestoreAnEntryThatAPersonReleased) {
   MakeBlock();
   Write({{1, HeldText(1)}});
   ASSERT_TRUE(Fence(agent_).has_value());
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Table, BackupOfAnEarlierRunTest, testing::Bool(), [](co
   return std::string(versions_go_on.param ? "VersionsGoOn" : "VersionsGoBack");
 });
 
-TEST_F(RestoreTest, WhatAGarbageCollectionLeftToRestStaysGoneThoughTheAnswerWasLost) {
+TEST_F(RestoreTest, DoesNotRestoreAnEntryThatItMadeCoolWithALostAnswer) {
   MakeBlock();
   Write({{1, TextOf(1)}, {2, TextOf(2)}});
   bool is_lost = false;
@@ -225,7 +225,7 @@ TEST_F(RestoreTest, AnEntryThatCouldNotBeRestoredAtOnceIsRestoredWithoutAnotherC
 
 // The older agent's edit runs after the older agent has seen the newer agent's version, and before it learns that it
 // was replaced.
-TEST_F(RestoreTest, WhatASuccessorFreedStaysFree) {
+TEST_F(RestoreTest, AReplacedAgentDoesNotRestoreWhatItsSuccessorFreed) {
   MakeBlock();
   BlockWitness seen;
   OwnBlocks older(api_, clock_, {.self = {.node = "n1", .instance = "m-older"}}, seen);
@@ -240,7 +240,7 @@ TEST_F(RestoreTest, WhatASuccessorFreedStaysFree) {
   EXPECT_FALSE(IsStored(1));
 }
 
-TEST_F(RestoreTest, OfABlockThatIsBeingDeletedAsWell) {
+TEST_F(RestoreTest, RestoresEntriesOfABlockThatIsBeingDeleted) {
   MakeBlock();
   Write({{1, TextOf(1)}, {2, TextOf(2)}});
   ASSERT_TRUE(api_.Call({.method = Method::kDelete, .path = kBlocks + "/" + kName}, {})->ok());

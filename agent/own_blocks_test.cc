@@ -49,7 +49,7 @@ TEST_F(OwnBlocksTest, ALaterBlockOfThatNameIsBelieved) {
 }
 
 // Otherwise a call could last as long as the calls whose changes it sends.
-TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
+TEST_F(OwnBlocksTest, ACallerWhoseDeadlineHasPassedSendsNoPatch) {
   MakeBlock();
   const int before = api_.CountOf(Method::kPatch);
   const auto edited =
@@ -59,7 +59,7 @@ TEST_F(OwnBlocksTest, WhoseTimeIsOverSendsNobodysChanges) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
-TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) {
+TEST_F(OwnBlocksTest, KeepsAWrittenHandedOutEntryIfTheNextPatchIsRefused) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   const ipam::BlockOffset first = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();
@@ -84,8 +84,7 @@ TEST_F(OwnBlocksTest, WhatWasHandedOutAndIsInStaysInWhereTheNextPatchIsRefused) 
   EXPECT_EQ(without, 0);
 }
 
-// If an ADD took this for a refusal, it would go on to another block, and hold an address in both blocks.
-// A DEL that was answered may wait behind such a batch, and only the agent's journal knows of the DEL.
+// An answered DEL may wait behind a failing batch, and only the agent's journal knows of the DEL.
 TEST_F(OwnBlocksTest, EachFailedRequestIsNoted) {
   MakeBlock();
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
@@ -93,7 +92,8 @@ TEST_F(OwnBlocksTest, EachFailedRequestIsNoted) {
   EXPECT_EQ(seen_.failed_requests, 1);
 }
 
-TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
+// If an ADD took the second answer for a refusal, it would take an address of another block, and hold two addresses.
+TEST_F(OwnBlocksTest, AChangeThatMayHaveLandedIsUnknownIfTheNextPatchIsRefused) {
   for (const ApiFault refusal : {ApiFault::kForbidden, ApiFault::kInvalid}) {
     const int number = static_cast<int>(refusal);
     if (Stored() == nullptr) MakeBlock();
@@ -117,7 +117,7 @@ TEST_F(OwnBlocksTest, AChangeThatIsInHasNotFailedWhereTheNextPatchIsRefused) {
   }
 }
 
-TEST_F(OwnBlocksTest, AChangeThatNobodyWaitsForIsShownWhileItsPatchIsUnderWay) {
+TEST_F(OwnBlocksTest, ShowsADeferredChangeWhileItsPatchIsUnderWay) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   own_.EditDeferred(Stored(), Release(1), [](const auto&) {});
@@ -133,7 +133,7 @@ TEST_F(OwnBlocksTest, AChangeThatNobodyWaitsForIsShownWhileItsPatchIsUnderWay) {
   EXPECT_FALSE(IsStored(1));
 }
 
-TEST_F(OwnBlocksTest, NoAddIsToldThatABlockIsFullWhereItsPatchMayStillLand) {
+TEST_F(OwnBlocksTest, NoAddFailsAsExhaustedWhileItsPatchMayLand) {
   MakeBlock();
   std::map<ipam::BlockOffset, std::string> full;
   for (int i = 0; i < 64; ++i) full[static_cast<ipam::BlockOffset>(i)] = TextOf(100 + i);
@@ -185,7 +185,7 @@ TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByAWrite) {
 }
 
 // After 60 s the controller may take the node for gone.
-TEST_F(OwnBlocksTest, WhoDidNotHearTheApiServerForAMinuteHandsOutNoStandby) {
+TEST_F(OwnBlocksTest, HandsOutNoStandbyAfterAMinuteWithoutTheApiServer) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   api_.SetFaults([](const k8sclient::Request&) { return k8sclient::testing::ApiFault::kUnavailable; });
@@ -201,8 +201,8 @@ TEST_F(OwnBlocksTest, WhoDidNotHearTheApiServerForAMinuteHandsOutNoStandby) {
   EXPECT_NE(HandOut(3), nullptr);
 }
 
-// The same for a machine that was suspended.
-TEST_F(OwnBlocksTest, WhoWakesHandsOutNoStandbyUntilItIsProved) {
+// The time of a suspend counts as time without an answer of the API server.
+TEST_F(OwnBlocksTest, HandsOutNoStandbyAfterASuspendUntilAProof) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   clock_.Suspend(std::chrono::minutes(1));
@@ -220,7 +220,7 @@ TEST_F(OwnBlocksTest, AProofThatArrivesAfterASleepIsLate) {
 }
 
 // The other block may belong to another node meanwhile, because the controller frees one block after another.
-TEST_F(OwnBlocksTest, AProofOfOneBlockAfterASleepIsNoneOfAnother) {
+TEST_F(OwnBlocksTest, AfterASuspendEachBlockNeedsItsOwnProof) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
   const ipam::Block second = ipam::NewBlock(pool_, ipam::Prefix::Parse("10.55.0.64/26").value(), "n1");
@@ -304,14 +304,14 @@ TEST_F(ForeignAgentTest, NothingIsHandedOutBeforeTheFieldIsWrittenOver) {
   EXPECT_NE(HandOut(2), nullptr);
 }
 
-TEST_F(ForeignAgentTest, ASuccessorThatTheNodesFilesKnowIsBelieved) {
+TEST_F(ForeignAgentTest, DoesNotOverwriteASuccessorThatTheNodesFilesName) {
   seen_.is_replaced = true;
   WriteAgent("m-successor.1");
   EXPECT_EQ(Stored()->agent, "m-successor.1");
   EXPECT_TRUE(seen_.met.empty());
 }
 
-TEST_F(ForeignAgentTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
+TEST_F(ForeignAgentTest, BothAgentsNameEachOtherAndStopWritingAContestedBlock) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {
     own_.Observe(Stored(), Soon());
@@ -328,7 +328,7 @@ TEST_F(ForeignAgentTest, OneThatComesBackIsNamedByBothAndNeitherWrites) {
   EXPECT_EQ(api_.CountOf(Method::kPatch), before);
 }
 
-TEST_F(ForeignAgentTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
+TEST_F(ForeignAgentTest, SweepsACoolingEntryThatAForeignAgentLeft) {
   constexpr const char* kOffset = "40";
   const auto write = [&](const std::string& agent, const std::function<void(nlohmann::json&)>& change) {
     ASSERT_TRUE(api_.Change(kBlocks, kName, [&](nlohmann::json& block) {
@@ -352,7 +352,7 @@ TEST_F(ForeignAgentTest, WhatItHadOnStandbyAndGaveBackMayBeSwept) {
 }
 
 // An agent that could not read another block loads its blocks once more.
-TEST_F(ForeignAgentTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
+TEST_F(ForeignAgentTest, ASecondFenceKeepsEntriesOfTheForeignAgent) {
   const ipam::BlockOffset offset = ipam::Find(*Stored(), ipam::TestAttachment(1)).value();
   ASSERT_TRUE(api_.Change(kBlocks, kName, [&](nlohmann::json& block) {
     block["allocations"] = {{std::to_string(offset), TextOf(2)}};
@@ -365,7 +365,7 @@ TEST_F(ForeignAgentTest, WhatItWroteStaysWhereTheBlockIsFencedOnceMore) {
 }
 
 // An agent once took this failure for an API server that is away, and asked again and again whether it is back.
-TEST_F(ForeignAgentTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
+TEST_F(ForeignAgentTest, SendsNoRequestForAContestedBlock) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {
     own_.Observe(Stored(), Soon());
@@ -379,7 +379,7 @@ TEST_F(ForeignAgentTest, WhatIsLeftOfABlockThatBothWriteIsNotTried) {
 }
 
 // The foreign agent has not seen this agent's fence, which conflicts with the foreign agent's writes.
-TEST_F(ForeignAgentTest, OneThatGoesOnWritingHasNotComeBack) {
+TEST_F(ForeignAgentTest, ConflictsWithAForeignAgentDoNotMakeABlockContested) {
   int writes = 5;
   api_.SetFaults([&](const k8sclient::Request& request) {
     if (request.method == Method::kPatch && writes-- > 0) {
@@ -392,7 +392,7 @@ TEST_F(ForeignAgentTest, OneThatGoesOnWritingHasNotComeBack) {
   EXPECT_TRUE(Add(3).has_value());
 }
 
-TEST_F(ForeignAgentTest, NeitherTakesFromWhatTheOtherHasOnStandby) {
+TEST_F(ForeignAgentTest, NeitherAgentGivesAnAddressThatTheOtherHasOnStandby) {
   const ipam::OffsetSet standby = Stored()->standby;
   ASSERT_TRUE(Fence(other_).has_value());
   EXPECT_EQ(Stored()->standby, standby) << "still the first one's";
@@ -416,7 +416,7 @@ TEST_F(ForeignAgentTest, AFenceWhoseAnswerWasLostKeepsWhatTheOtherHasOnStandby) 
   for (const ipam::BlockOffset offset : standby) EXPECT_FALSE(Stored()->allocations.contains(offset)) << offset;
 }
 
-TEST_F(ForeignAgentTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
+TEST_F(ForeignAgentTest, ForgetsASilentForeignAgentAfterAMinute) {
   ASSERT_TRUE(Fence(other_).has_value());
   ASSERT_EQ(HandOut(2, &other_), nullptr);
   clock_.Advance(std::chrono::minutes(1));
@@ -426,7 +426,7 @@ TEST_F(ForeignAgentTest, OneThatDoesNotComeBackIsForgottenAfterAMinute) {
 }
 
 // As long as both agents run, one of them tries again every 60 s, and no address is handed out twice.
-TEST_F(ForeignAgentTest, TheOneThatWasWrittenOverTriesAgainAfterAMinute) {
+TEST_F(ForeignAgentTest, AnOverwrittenAgentTriesAgainAfterAMinute) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {
     own_.Observe(Stored(), Soon());

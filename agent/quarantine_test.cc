@@ -75,7 +75,7 @@ TEST_F(QuarantineTest, AnUnreadableBlockDoesNotKeepTheAgentFromStarting) {
   }
 }
 
-TEST_F(QuarantineTest, ACheckOfWhatABlockMayHoldIsToCallAgain) {
+TEST_F(QuarantineTest, ACheckOfAnAddressInAQuarantinedBlockAsksToTryAgain) {
   StartAgent();
   const std::string added = Add("a").body;
   json check = json::parse(Body("CHECK", "a"));
@@ -167,7 +167,7 @@ TEST_F(QuarantineTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) 
 }
 
 // The address was answered, and its entry was never written: only the note says which pod has it.
-TEST_F(QuarantineTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
+TEST_F(QuarantineTest, KeepsTheNoteOfAnAddressOfAnUnreadableBlock) {
   StartHandingOut("p1");
   const std::string block = BlockName();
   FailPatches(std::vector(1000, ApiFault::kUnavailable));
@@ -192,7 +192,7 @@ TEST_F(QuarantineTest, WhatWasHandedOutOfAnUnreadableBlockIsNotForgotten) {
 }
 
 // The block can be parsed again before the agent looks, and an ADD finds the block first.
-TEST_F(QuarantineTest, WhatWasHandedOutOfItIsNotGivenAgainByAnAddThatFindsItGood) {
+TEST_F(QuarantineTest, AnAddThatFindsTheBlockGoodDoesNotGiveItsNotedAddress) {
   PutPool("one", "10.99.0.0/28", "Node", 28);
   StartHandingOut("one");
   const std::string block = BlockName();
@@ -246,7 +246,7 @@ TEST_F(QuarantineTest, ABlockThatIsRefusedUnderTheAgentStopsNoAddWhileAnotherHas
   EXPECT_EQ(api_.Objects(std::string(crds::kBlocksPath)).size(), 2U) << "and costs no block";
 }
 
-TEST_F(QuarantineTest, ADelOfWhatABlockHoldsThatCannotBeWrittenIsDoneOnceItCan) {
+TEST_F(QuarantineTest, WritesADelOnceItsUnwritableBlockCanBeWritten) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   agent_.reset();
@@ -266,7 +266,7 @@ TEST_F(QuarantineTest, ADelThatWaitsForABlockIsNotForgottenByAnAddOfItsName) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(QuarantineTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
+TEST_F(QuarantineTest, WritesADelOnceItsUnreadableBlockCanBeRead) {
   const std::string block = StartBesideUnreadable("a");
   ASSERT_TRUE(Del("a").ok);
   MakeReadable(block);
@@ -274,7 +274,7 @@ TEST_F(QuarantineTest, ADelOfWhatAnUnreadableBlockHoldsIsDoneOnceItCanBeRead) {
 }
 
 // Otherwise the journal would grow as long as the block is quarantined.
-TEST_F(QuarantineTest, ADelOfWhatItDoesNotNameIsNotKept) {
+TEST_F(QuarantineTest, DoesNotKeepADelThatTheQuarantinedBlockDoesNotName) {
   static_cast<void>(StartBesideUnreadable("a"));
   ASSERT_TRUE(Add("b").ok);
   ASSERT_TRUE(Del("b").ok);
@@ -328,7 +328,7 @@ TEST_F(QuarantineTest, ADelThatWaitsForABlockSurvivesARestart) {
   Await([this] { return Held().empty(); }, "the DEL is written");
 }
 
-TEST_F(QuarantineTest, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
+TEST_F(QuarantineTest, FreesAddressesOfOtherBlocksMeanwhile) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
@@ -340,7 +340,7 @@ TEST_F(QuarantineTest, WhatOtherBlocksHoldIsGivenBackMeanwhile) {
   Await([this] { return Held().size() == 1; }, "only what the unreadable block holds is left");
 }
 
-TEST_F(QuarantineTest, ABlockKeepsTheNodeFromBeingRetired) {
+TEST_F(QuarantineTest, AQuarantinedBlockStopsARetirement) {
   StartAgent();
   ASSERT_TRUE(Add("a").ok);
   const std::string block = BlockName();
