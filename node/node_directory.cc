@@ -2,6 +2,7 @@
 // The files of a node's directory: lock, version, creator, intents/, handed-out/, deleted/, running/.
 #include "node/node_directory.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -245,11 +246,12 @@ Expected<std::vector<HandedOut>> NodeDirectory::ReadHandedOut() const {
 }
 
 Expected<void> NodeDirectory::MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const {
-  // Calls may arrive in another order than they started: keep the latest start.
+  // Calls may arrive in another order than they started: keep the latest start. An unreadable mark may name any start
+  // until now, so the present time replaces it.
   const auto known = DeletedAt(attachment);
-  if (!known) return std::unexpected(known.error());
+  const BootNanos latest = known ? std::max(started, known->value_or(started)) : BootTimeNow();
   auto marked =
-      *known && **known >= started ? Expected<void>() : folders_.deleted.Write(attachment, std::to_string(started));
+      known && *known == latest ? Expected<void>() : folders_.deleted.Write(attachment, std::to_string(latest));
   ForgetOldMarks();
   return marked;
 }
@@ -263,7 +265,7 @@ void NodeDirectory::ForgetOldMarks() const {
     return time && *time <= now && now - *time < age;
   };
   const auto forgot = ReadNumber(folders_.node, kForgotFile);
-  if (!forgot || is_younger(*forgot, kForgetEvery)) return;
+  if (forgot && is_younger(*forgot, kForgetEvery)) return;
   if (!folders_.node.Write(kForgotFile, std::to_string(now))) return;
   const auto names = folders_.deleted.Names();
   if (!names) return;
@@ -307,9 +309,8 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
   auto file = folders_.node.OpenFile(kCreatorLockFile, O_RDWR | O_CREAT);
   if (!file) return file;
   if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
-  const auto owner = ReadIfThere(folders_.node, kCreatorFile);
-  if (!owner) return std::unexpected(owner.error());
-  if (*owner == instance) return file;
+  // An agent that cannot read the owner starts again, and then writes the file anew.
+  if (folders_.node.Read(kCreatorFile) == instance) return file;
   return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
 

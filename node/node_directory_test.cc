@@ -220,10 +220,14 @@ TEST_F(UnreadableFileTest, AnIntentIsNotClosed) {
   EXPECT_TRUE(IsErrorAbout(a_.ReadIntent(attachment_, block), "10.55.0.0-26"));
 }
 
-TEST_F(UnreadableFileTest, AMarkOfADelCounts) {
+TEST_F(UnreadableFileTest, AMarkOfADelRefusesTheAddsThatStartedBeforeTheNextDelReplacesIt) {
   PutUnreadable("deleted/" + attachment_);
   EXPECT_TRUE(IsErrorAbout(a_.DeletedAt(attachment_), attachment_));
-  EXPECT_TRUE(IsErrorAbout(a_.MarkDeleted(attachment_, BootTimeNow()), attachment_));
+  const BootNanos before = BootTimeNow();
+  EXPECT_TRUE(a_.MarkDeleted(attachment_, 1).has_value());
+  const auto marked = a_.DeletedAt(attachment_);
+  ASSERT_TRUE(marked.has_value() && marked->has_value());
+  EXPECT_GE(**marked, before);
 }
 
 TEST_F(UnreadableFileTest, AMarkOfADelIsNotRemovedAsOld) {
@@ -237,9 +241,17 @@ TEST_F(UnreadableFileTest, AnAddMayStillRun) {
   EXPECT_TRUE(IsErrorAbout(a_.ReadRunning(0), attachment_));
 }
 
-TEST_F(UnreadableFileTest, TheOwnerOfTheNodeIsUnknown) {
+TEST_F(UnreadableFileTest, TheOwnerOfTheNodeIsNobodyUntilAnAgentTakesOver) {
   PutUnreadable("creator");
-  EXPECT_TRUE(IsErrorAbout(a_.HoldNodeOwnership("first"), "creator"));
+  EXPECT_EQ(a_.HoldNodeOwnership("first").error().code, ErrorCode::kUnavailable);
+  ASSERT_TRUE(a_.BecomeNodeOwner("second").has_value());
+  EXPECT_TRUE(a_.HoldNodeOwnership("second").has_value());
+}
+
+TEST_F(UnreadableFileTest, TheTimeOfTheLastCleaningIsReplaced) {
+  PutUnreadable("forgot");
+  ASSERT_TRUE(a_.MarkDeleted(attachment_, BootTimeNow()));
+  EXPECT_FALSE(std::filesystem::is_symlink(a_.path() + "/forgot"));
 }
 
 TEST_F(NodeDirectoryTest, AMissingFolderOfNotesIsAnErrorAndNotAnEmptyList) {
