@@ -415,7 +415,7 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
     if (then) then(written ? std::nullopt : std::optional(written.error()));
     return written;
   }
-  if (!journal_->Contains(attachment)) {
+  if (may_be_quarantined || !journal_->Contains(attachment)) {
     // If a quarantined block may hold the attachment, the DEL stays in the journal, and has to survive a power cut.
     if (auto added = WriteDown(attachment, may_be_quarantined ? node::FileSync::kYes : node::FileSync::kNo); !added) {
       if (then) then(added.error());

@@ -351,7 +351,7 @@ void Agent::ReplayJournal() {
         });
     if (!released && IsAway(released.error().code)) break;  // the other DELs would fail for the same reason
   }
-  // Each release ends: with a patch, at its deadline, or when the agent stops.
+  // Each release ends: when its patch has succeeded or failed, or when the agent stops.
   Lock lock(pass->mutex);
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
   for (const ipam::Attachment& attachment : pass->refused) retry_pauses_[attachment].AfterRefusal(clock_.Now());

@@ -71,8 +71,10 @@ Expected<void> Journal::SyncFile() const {
 
 Expected<void> Journal::Add(const ipam::Attachment& attachment, node::FileSync sync) {
   const Lock lock(mutex_);
-  if (auto added = Append('+', attachment); !added) return added;
-  pending_.insert(attachment);
+  if (!pending_.contains(attachment)) {
+    if (auto added = Append('+', attachment); !added) return added;
+    pending_.insert(attachment);
+  }
   return sync == node::FileSync::kYes ? SyncFile() : Expected<void>();
 }
 

@@ -312,6 +312,9 @@ TEST_F(QuarantineTest, ADelThatWaitsForABlockIsSyncedToDiskEvenIfAnotherBlockWas
   const int syncs = TestDisk::syncs;
   ASSERT_TRUE(Del("a").ok);
   EXPECT_GT(TestDisk::syncs, syncs);
+  TestDisk::syncs_fail = true;
+  EXPECT_FALSE(Del("a").ok) << "a repeated DEL waits for a sync, too, because the sync of the first may have failed";
+  TestDisk::syncs_fail = false;
   Await([this] { return Held().size() == 2; }, "the DEL is written to the block that can be written");
 }
 
