@@ -34,11 +34,11 @@ Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::strin
   return *std::move(pod);
 }
 
+bool CanBePod(const ipam::HeldEntry& entry) { return IsDnsName(entry.pod_namespace) && IsDnsName(entry.pod); }
+
 Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,
                          const k8sclient::CallOptions& options) {
-  if (!IsDnsName(one.entry.pod_namespace) || !IsDnsName(one.entry.pod)) {
-    return Fail(ErrorCode::kInvalid, "no pod can have the name " + Quoted(one.entry.pod));
-  }
+  if (!CanBePod(one.entry)) return Fail(ErrorCode::kInvalid, "no pod can have the name " + Quoted(one.entry.pod));
   const auto pod = AskForPod(api, one.entry.pod_namespace, one.entry.pod, options);
   if (!pod) return std::unexpected(pod.error());
   if (!*pod) return true;

@@ -135,6 +135,18 @@ TEST_F(ControllerOrphansTest, APodThatAMachineStartsWhileItComesUpOutOfServiceKe
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
+TEST_F(ControllerOrphansTest, APodThatCannotBeReadKeepsItsAddressOnANodeThatIsOutOfService) {
+  const json taint = {{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}};
+  server_->Put(std::string(kNodesPath), {{"metadata", {{"name", "n1"}}}, {"spec", {{"taints", {taint}}}}});
+  mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_out_of_service = true}}});
+  json pod = PodObject(kPodUid);
+  pod["spec"]["nodeName"] = 1;
+  server_->Put(kPods, pod);
+  SeeItVanish();
+  Pass(seconds(60));
+  EXPECT_EQ(Entry(), kOrphan);
+}
+
 TEST_F(ControllerOrphansTest, ANewPodOfTheSameNameDoesNotKeepTheAddress) {
   server_->Put(kPods, PodObject("99999999-2222-3333-4444-555555555555"));
   SeeItVanish();

@@ -439,10 +439,9 @@ struct Performer::Visitor {
     if (!one.node_is_gone) return IsPodGone(api, one, address, options);
     auto is_node_gone = IsNodeGone(one.node);
     if (!is_node_gone || !*is_node_gone) return is_node_gone;
+    if (!CanBePod(one.entry)) return is_node_gone;
     // The machine may be up again and start pods, before its Node is Ready and before the watch shows the pods.
-    auto is_pod_gone = IsPodGone(api, one, address, options);
-    const bool names_none = !is_pod_gone && is_pod_gone.error().code == ErrorCode::kInvalid;
-    return names_none ? is_node_gone : is_pod_gone;
+    return IsPodGone(api, one, address, options);
   }
 
   [[nodiscard]] Expected<bool> IsNodeGone(const std::string& name) const {
