@@ -64,8 +64,10 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   auto nodes = TakeFrom(Of<SeenNode>());
   auto leases = TakeFrom(Of<SeenLease>());
   auto allocations = TakeFrom(Of<SeenAllocation>());
-  const bool blocks_restored = blocks.is_restored;
-  const bool nodes_restored = nodes.is_restored;
+  // A list may show older versions than the world has, because the API server was restored from a backup. What the
+  // watch shows after a list is newer.
+  const bool are_blocks_listed = blocks.replaces;
+  const bool are_nodes_listed = nodes.replaces;
   world.knows_allocations = Has<SeenAllocation>();
   world.knows_holders = Has<SeenPod>() && Has<SeenNode>() && Has<SeenLease>();
   lock.unlock();
@@ -77,7 +79,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   ApplyEach(
       std::move(blocks),
       world.blocks(),
-      [&world, blocks_restored](SeenBlock block) { world.PutShownBlock(std::move(block), blocks_restored); },
+      [&world, are_blocks_listed](SeenBlock block) { world.PutShownBlock(std::move(block), are_blocks_listed); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
   // Vanished pods come before Put and Remove: `vanished` has the pods' last states, and only the first note of a pod
   // counts.
@@ -98,7 +100,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   ApplyEach(
       std::move(nodes),
       world.nodes.all(),
-      [&world, now, nodes_restored](SeenNode node) { world.nodes.PutShown(std::move(node), now, nodes_restored); },
+      [&world, now, are_nodes_listed](SeenNode node) { world.nodes.PutShown(std::move(node), now, are_nodes_listed); },
       [&world](const std::string& name) { world.nodes.Remove(name); });
   ApplyEach(
       std::move(leases),

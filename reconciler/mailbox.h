@@ -28,13 +28,11 @@ inline constexpr std::chrono::milliseconds kLowPriorityPause{500};
 // Any thread may call any member.
 class Mailbox {
  public:
-  // Replaces all objects of a kind by those of a list. `is_restored`: the list is older than what the watch has shown,
-  // because the API server was restored from a backup.
+  // Replaces all objects of a kind by those of a list.
   template <typename Seen>
-  void Replace(std::map<std::string, Seen> objects, bool is_restored = false) {
+  void Replace(std::map<std::string, Seen> objects) {
     const Lock lock(mutex_);
     ReplaceLocked(std::move(objects));
-    if (is_restored) Of<Seen>().is_restored = true;
   }
   // Replaces all pods by those of a list, which has that version.
   void ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version);
@@ -75,8 +73,7 @@ class Mailbox {
   template <typename Seen>
   struct Pending {
     bool is_loaded = false;
-    bool replaces = false;     // objects that are not in `changes` are gone
-    bool is_restored = false;  // older versions may be the present ones
+    bool replaces = false;  // objects that are not in `changes` are gone
     std::map<std::string, std::optional<Seen>> changes = {};
   };
 
@@ -84,7 +81,7 @@ class Mailbox {
   void ReplaceLocked(std::map<std::string, Seen> objects) BERTH_REQUIRES(mutex_) {
     Pending<Seen>& pending = Of<Seen>();
     if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects);
-    pending = {.is_loaded = true, .replaces = true, .is_restored = pending.is_restored, .changes = {}};
+    pending = {.is_loaded = true, .replaces = true, .changes = {}};
     for (auto& [name, object] : objects) pending.changes.emplace(name, std::move(object));
     Ring<Seen>();
   }

@@ -24,9 +24,9 @@ void Nodes::PutWritten(SeenNode node) {
   Put(std::move(node));
 }
 
-void Nodes::PutShown(SeenNode node, SteadyTime now, bool is_restored) {
+void Nodes::PutShown(SeenNode node, SteadyTime now, bool is_listed) {
   const SeenNode* const known = Find(node.name);
-  if (!is_restored && known != nullptr && IsOlder(node, *known)) return;
+  if (!is_listed && known != nullptr && IsOlder(node, *known)) return;
   Shown& shown = shown_[node.name];
   if (shown.uid != node.uid) {
     // The scheduler may not know yet that somebody made the Node again, and still use the counts of the previous Node.

@@ -58,9 +58,9 @@ class Nodes {
   void Put(SeenNode node);
   // Takes the Node from the answer to a write of the controller. The watch has not shown it yet.
   void PutWritten(SeenNode node);
-  // Takes the Node that the watch shows, unless a newer version is known. `is_restored`: the API server was restored
-  // from a backup, so an older version may be the present one.
-  void PutShown(SeenNode node, SteadyTime now, bool is_restored = false);
+  // Takes the Node that the watch shows, unless a newer version is known. `is_listed`: a list showed the Node; after a
+  // restored backup, an older version may be the present one.
+  void PutShown(SeenNode node, SteadyTime now, bool is_listed = false);
   void Remove(const std::string& name);
   void PutLease(SeenLease lease);
   void RemoveLease(const std::string& node) { renewals_.erase(node); }

@@ -202,7 +202,7 @@ TEST(Nodes, AViewOlderThanWhatTheControllerWroteIsNoNews) {
   nodes.PutShown(node("7", {{"ipv4", {8, 8}}}), start + std::chrono::hours(1));
   EXPECT_TRUE(nodes.Find("n1")->numbers.empty()) << "a watch may lag for long";
   // After a restored backup, versions are lower.
-  nodes.PutShown(node("2", {{"ipv4", {4, 4}}}), start + std::chrono::seconds(26), /*is_restored=*/true);
+  nodes.PutShown(node("2", {{"ipv4", {4, 4}}}), start + std::chrono::seconds(26), /*is_listed=*/true);
   EXPECT_EQ(nodes.Find("n1")->numbers.at("ipv4").capacity, 4);
 }
 

@@ -74,13 +74,11 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
   void EndList(const std::string& resource_version) override {
     spdlog::debug("listed kind={} count={}", kind_, listed_.size());
-    const std::uint64_t version = ParseVersion(resource_version);
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      mailbox_.ReplacePods(std::exchange(listed_, {}), version);
+      mailbox_.ReplacePods(std::exchange(listed_, {}), ParseVersion(resource_version));
     } else {
-      mailbox_.Replace(std::exchange(listed_, {}), /*is_restored=*/version < reached_);
+      mailbox_.Replace(std::exchange(listed_, {}));
     }
-    reached_ = version;
   }
 
   void Upsert(json object) override {
@@ -100,10 +98,9 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
 
   void Reached(const std::string& resource_version) override {
-    const std::uint64_t version = ParseVersion(resource_version);
-    if (version == 0) return;
-    reached_ = version;
-    if constexpr (std::is_same_v<Seen, SeenPod>) mailbox_.AdvancePodsTo(version);
+    if constexpr (std::is_same_v<Seen, SeenPod>) {
+      if (const std::uint64_t version = ParseVersion(resource_version)) mailbox_.AdvancePodsTo(version);
+    }
   }
 
   void Failed(const Error& error, std::chrono::milliseconds wait) override {
@@ -131,7 +128,6 @@ class Handler final : public k8sclient::ReflectorHandler {
   Mailbox& mailbox_;
   Metrics& metrics_;
   std::map<std::string, Seen> listed_;  // from a list that has not ended
-  std::uint64_t reached_ = 0;           // version of the last list or event
 };
 
 }  // namespace

@@ -63,9 +63,9 @@ void World::PutBlock(SeenBlock block) {
   blocks_.insert_or_assign(std::move(name), std::move(block));
 }
 
-void World::PutShownBlock(SeenBlock block, bool is_restored) {
+void World::PutShownBlock(SeenBlock block, bool is_listed) {
   const auto found = blocks_.find(block.name);
-  if (!is_restored && found != blocks_.end() && IsOlder(block, found->second)) return;
+  if (!is_listed && found != blocks_.end() && IsOlder(block, found->second)) return;
   PutBlock(std::move(block));
 }
 
