@@ -53,12 +53,11 @@ std::chrono::milliseconds Backoff::Failed(const std::string& key, const Error& e
 
 std::chrono::milliseconds Backoff::Hung(const std::string& key, const Error& error, std::chrono::milliseconds took,
                                         Time now) {
-  const auto pause = Failed(kHangingKey,
-                            {.code = ErrorCode::kTimeout,
-                             .message = {},
-                             .details = {},
-                             .retry_after = std::max(error.retry_after, kHangingFactor * took)},
-                            now);
+  auto pause = std::max(error.retry_after, kHangingFactor * took);
+  // A key that begins to hang does not prolong the wait of the others.
+  if (Hangs(key) || NotBefore(kHangingKey) <= now) {
+    pause = Failed(kHangingKey, {.code = ErrorCode::kTimeout, .message = {}, .details = {}, .retry_after = pause}, now);
+  }
   waits_[key].hangs = true;
   Pause(key, pause, now);
   return pause;

@@ -62,9 +62,12 @@ TEST(Backoff, LetsHangingKeysShareAWaitTwiceAsLongAsTheLastOfTheirRequestsTook) 
   EXPECT_EQ(backoff.Hung("b", Of(ErrorCode::kConflict), milliseconds(10'000), kStart), milliseconds(20'000));
   EXPECT_TRUE(backoff.Hangs("a") && backoff.Hangs("b"));
   EXPECT_LT(backoff.NotBefore("a"), backoff.NotBefore("b"));
+  EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(3'999)));
+  EXPECT_TRUE(backoff.MayTry("a", kStart + milliseconds(4'000))) << "a key that begins to hang prolongs no other wait";
+  backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(10'000), kStart + milliseconds(14'000));
   for (const char* key : {"a", "b"}) {
-    EXPECT_FALSE(backoff.MayTry(key, kStart + milliseconds(19'999))) << key;
-    EXPECT_TRUE(backoff.MayTry(key, kStart + milliseconds(20'000))) << key;
+    EXPECT_FALSE(backoff.MayTry(key, kStart + milliseconds(33'999))) << key;
+    EXPECT_TRUE(backoff.MayTry(key, kStart + milliseconds(34'000))) << key;
   }
   EXPECT_TRUE(backoff.MayTry("c", kStart)) << "this key does not hang";
 }

@@ -152,6 +152,9 @@ void Controller::AfterDecision(const Decision& decision, const Now& now) {
     }
   }
   std::erase_if(state_.pods_listed, [&](const auto& item) { return item.second.at + kNextList < now.steady; });
+  if (world_.knows_holders) {
+    std::erase_if(state_.without_numbers, [&](const auto& name) { return world_.nodes.Find(name) == nullptr; });
+  }
   std::erase_if(state_.numbers_written, [&](const auto& item) { return item.second + kCalmNodePause < now.steady; });
   on_version(VersionForSuccessor(now.steady));
   if (now.steady - vanished_forgotten_ < kVanishedKept) return;
@@ -199,7 +202,8 @@ bool Controller::PerformAll(const Decision& decision, bool hanging, const std::s
     if (!state_.backoff.MayTry(key, now.steady) ||
         (background != nullptr && !state_.backoff.MayTry(background, now.steady)))
       continue;
-    if (hung.contains(action.index())) continue;
+    const ObjectKey kind = "kind " + std::to_string(action.index());
+    if (!hanging && !state_.backoff.MayTry(kind, now.steady)) continue;
     if (background != nullptr &&
         now.steady > background_ends.try_emplace(background, now.steady + kBackgroundPerPass).first->second)
       continue;
@@ -211,11 +215,18 @@ bool Controller::PerformAll(const Decision& decision, bool hanging, const std::s
         action, now, k8sclient::CallOptions::Within(background == nullptr ? kCallMax : kBackgroundCallMax, stop));
     if (!done) {
       HandleFailure(key, done.error(), background == nullptr ? kServerKey : background, now.steady);
-      if (background != nullptr || hanging) continue;
-      const bool hangs = state_.backoff.Hangs(key);
-      if (hangs) hung.insert(action.index());
+      if (background != nullptr) continue;
+      if (!state_.backoff.Hangs(key)) {
+        if (IsServerAway(done.error().code)) return false;
+        continue;
+      }
+      if (hanging) continue;
+      // Other actions of this kind are likely to hang as well.
+      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.Now() - now.steady);
+      state_.backoff.Pause(kind, 2 * took, clock_.Now());
+      hung.insert(action.index());
       // If actions of two kinds hang, assume that all other actions will hang too.
-      if (hangs ? hung.size() > 1 : IsServerAway(done.error().code)) return false;
+      if (hung.size() > 1) return false;
       continue;
     }
     if (background != nullptr) state_.backoff.Succeeded(background);
@@ -230,7 +241,7 @@ bool Controller::PerformAll(const Decision& decision, bool hanging, const std::s
 
 bool Controller::WantsRelist(const Decision& decision) {
   const auto now = clock_.Now();
-  if (!state_.backoff.MayTry(kRelistKey, now)) return false;
+  if (state_.backoff.NotBefore(kRelistKey) > now) return false;
   return std::ranges::any_of(decision.wants_relist,
                              [&](const ObjectKey& key) { return state_.backoff.MayTry(key, now); });
 }
