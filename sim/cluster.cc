@@ -394,6 +394,7 @@ void Cluster::EndPod(const Pod& pod) {
   static_cast<void>(store_.Change(Pods(), pod.name, [&](json& object) {
     if (pod.is_static || object["metadata"]["uid"] == pod.uid) object["status"]["phase"] = "Succeeded";
   }));
+  ++news_[pod.uid];  // a kubelet that is cut off does not send its earlier reports after the pod has ended
   PutStatus(pod, {});
   MayPutFinalizer(pod);
   RemovePod(pod);
