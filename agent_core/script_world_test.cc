@@ -238,7 +238,8 @@ void ScriptWorld::Begin(const ScriptWords& words) {
   BlockState& state = *State();
   if (state.is_sending) return Complain("a batch is being sent");
   if (state.queue.empty()) return Say("nothing waits");
-  // As in OwnBlocks: the deadline of the caller with the most time; without a caller, the time limit of a request.
+  // OwnBlocks waits until the deadline of the caller with the most time; without a caller, for the time limit of a
+  // request.
   SteadyTime deadline = now_.steady;
   for (const PendingChange& one : state.queue) deadline = std::max(deadline, one.deadline);
   state.is_sending = true;

@@ -191,7 +191,7 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision, bool ha
 
 bool Controller::PerformAll(const Decision& decision, bool hanging, const std::stop_token& stop) {
   std::map<std::string_view, steady_clock::time_point> background_ends;  // by BackgroundKey
-  std::set<std::size_t> hung;                                            // kinds of actions
+  int hung = 0;                                                          // kinds of actions that began to hang
   for (const Action* const one : InOrder(decision, hanging)) {
     if (stop.stop_requested()) return false;
     const Action& action = *one;
@@ -224,9 +224,8 @@ bool Controller::PerformAll(const Decision& decision, bool hanging, const std::s
       // Other actions of this kind are likely to hang as well.
       const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.Now() - now.steady);
       state_.backoff.Pause(kind, 2 * took, clock_.Now());
-      hung.insert(action.index());
       // If actions of two kinds hang, assume that all other actions will hang too.
-      if (hung.size() > 1) return false;
+      if (++hung > 1) return false;
       continue;
     }
     if (background != nullptr) state_.backoff.Succeeded(background);

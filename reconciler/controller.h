@@ -77,9 +77,9 @@ class Controller {
   // Address counts and actions whose objects do not wait come first, in the decision's order. Then come the others, in
   // the order in which their waits end. `hanging`: only the actions that hang (backoff.h), or only the others.
   [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision, bool hanging) const;
-  // Performs the actions of InOrder that the back-off allows. If an action begins to hang, leaves the other actions of
-  // its kind for the next pass. False: the API server does not answer, actions of two kinds hang, or stop is requested,
-  // so the rest was not tried.
+  // Performs the actions of InOrder that the back-off allows. If an action begins to hang, the other actions of its
+  // kind wait twice as long as its request took. False: the API server does not answer, actions of two kinds hang, or
+  // stop is requested, so the rest was not tried.
   bool PerformAll(const Decision& decision, bool hanging, const std::stop_token& stop);
   [[nodiscard]] bool WantsRelist(const Decision& decision);
   // Lists the objects again, decides on the relisted world, and performs the actions that do not hang. Returns the

@@ -36,8 +36,8 @@ struct ReservedSpace {
   std::string space;
   std::vector<ReservedRange> reserved;
   bool may_stop_withholding = true;  // see MayStopWithholding
-  // As far as the world shows, the status of every accepted pool withholds the pool's reserved addresses, and no pool
-  // is Ready without being accepted.
+  // The world shows that the status of every accepted pool withholds the pool's reserved addresses, and that no pool is
+  // Ready without being accepted.
   bool pools_withhold = false;
 };
 

@@ -60,6 +60,7 @@ void World::CheckBurst() {
   AwaitScheduled();
   AwaitKnown(unknown);
   // While the watch of pods hangs, the controller knows the pods of the burst only by consistent lists.
+  // The sleeps below pass virtual time: chance decides when the person acts and how long the watch hangs.
   const bool is_watch_held = May("lag") && Below(2) == 0;
   controllers_.HoldPodWatches(is_watch_held);
   workload_.Burst("burst", static_cast<int>(8 + Below(40)));
