@@ -19,14 +19,6 @@ namespace {
 constexpr std::string_view kMemoryIntent = "memory:";
 constexpr std::chrono::seconds kAllClaimedMin{30};
 constexpr std::chrono::seconds kSharedTurnMax{10};
-
-// A block of another node: the edit succeeds only if it changes nothing.
-Expected<BlockView> EditForeign(const BlockView& seen, const ipam::Change& change) {
-  ipam::Block changed = *seen;
-  if (auto applied = ipam::Apply(change, changed); !applied) return std::unexpected(applied.error());
-  if (changed == *seen) return seen;
-  return Fail(ErrorCode::kConflict, "block " + seen->name + " belongs to node " + seen->node);
-}
 }  // namespace
 
 Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,
@@ -134,7 +126,6 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                // not send a write that no fence stops.
                .begin_attempt = [&directory = parts.directory,
                                  instance = parts.own.instance()] { return directory.HoldNodeOwnership(instance); },
-               .leaves_create_intents_open = true,
                .on_unreadable =
                    [](const Error& error) {
                      spdlog::warn("block cannot be read, so it is not used err=\"{}\"", error.message);
@@ -149,43 +140,30 @@ Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std:
   }
   std::vector<ipam::PoolView> pools;
   for (const std::string& name : names) {
-    ipam::PoolView known = std::exchange(latest_pool_, nullptr);
-    if (known == nullptr || known->name != name) {
-      auto read = ReadLatest(name);
-      if (!read) return std::unexpected(read.error());
-      known = *std::move(read);
-    }
-    if (known == nullptr) break;
-    pools.push_back(std::move(known));
+    auto read = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
+    if (!read) return std::unexpected(read.error());
+    if (*read == nullptr) break;
+    pools.push_back(*std::move(read));
   }
   return pools;
 }
 
 Expected<ipam::PoolView> AgentStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
+  if (const auto proved = proved_.find(block->uid); proved != proved_.end()) return proved->second;
   // A block of this node is in memory only if its pool was read after the block was created, or if the block is older
   // than this agent's first read of pools.
   if (!block->shared()) return pool;
   if (auto known = view_.PoolOf(*block)) return known;
-  auto latest = view_.ReadLatest(pool->name, {.deadline = deadline_, .stop = {}});
+  return ProvePool(*block);
+}
+
+Expected<ipam::PoolView> AgentStore::ProvePool(const ipam::Block& block) {
+  auto latest = view_.ReadLatest(block.pool, {.deadline = deadline_, .stop = {}});
   if (!latest) return latest;
-  if (*latest != nullptr && (*latest)->uid == pool->uid) return latest;
-  return Fail(ErrorCode::kInvalid, "pool " + pool->name + " was deleted meanwhile");
-}
-
-Expected<ipam::PoolView> AgentStore::ReadLatest(const std::string& name) {
-  auto pool = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
-  if (!pool || unread_.block == nullptr || unread_.block->pool != name) return pool;
-  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
-  if (!ownership) return std::unexpected(ownership.error());
-  own_.Insert(unread_.block);
-  if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
-  return pool;
-}
-
-Expected<void> AgentStore::SettleUnread() {
-  const Unread unread = std::exchange(unread_, {});
-  if (unread.attachment.empty()) return {};
-  return directory_.CloseIntent(unread.attachment, *unread.block);
+  if (*latest == nullptr || (*latest)->uid != block.pool_uid) {
+    return Fail(ErrorCode::kInvalid, "pool " + block.pool + " was deleted meanwhile");
+  }
+  return proved_[block.uid] = *std::move(latest);
 }
 
 Expected<ipam::Labels> AgentStore::ReadNodeLabels() { return view_.NodeLabels(); }
@@ -221,13 +199,14 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
     return seen;
   }
   const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
-  // `seen` comes from an intent, or from a POST that found the block already there, and not from a read: the known
-  // block may be an earlier block of this name, which is gone.
+  // `seen` comes from an intent and not from a read: the known block may be an earlier block of this name, which is
+  // gone.
   if (seen->resource_version.empty()) {
     if (auto looked = own_.ObserveListed(seen->name, /*version=*/0, deadline); !looked)
       return std::unexpected(looked.error());
   }
-  if (!own_.Knows(seen->name)) return EditUnknown(seen, change, deadline);
+  // The block is gone, or nobody has taken it over yet: no address of it is on standby here.
+  if (!own_.Knows(seen->name)) return remote_.Edit(seen, change);
   ipam::Change wanted = change;
   wanted.may_take_standby = change.may_take_standby && hands_out_;
   if (wanted.may_take_standby) {
@@ -240,7 +219,7 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
     wanted.may_take_standby = false;
     written = own_.Edit(seen, wanted, deadline);
   }
-  return AfterEdit(seen, change, std::move(written));
+  return written;
 }
 
 // Writes of other nodes may conflict with this write, but writes of this node's calls need not. A turn only saves
@@ -258,31 +237,6 @@ Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Ch
   auto written = remote_.Edit(base, change);
   shared_.NoteWrite();
   if (written && turn.hold != nullptr) turns_.Leave(what, *written);
-  return written;
-}
-
-Expected<BlockView> AgentStore::EditUnknown(const BlockView& seen, const ipam::Change& change, SteadyTime deadline) {
-  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
-  if (!ownership) return std::unexpected(ownership.error());
-  auto read = own_.Read(seen->name, deadline);
-  if (!read) return AfterEdit(seen, change, std::move(read));
-  if ((*read)->node != own_.node()) return AfterEdit(seen, change, EditForeign(*read, change));
-  view_.DropProof((*read)->pool);
-  if (auto taken = TakeInBlock(own_, directory_, *read, deadline); !taken) return std::unexpected(taken.error());
-  return AfterEdit(seen, change, own_.Edit(seen, change, deadline));
-}
-
-Expected<BlockView> AgentStore::AfterEdit(const BlockView& seen, const ipam::Change& change,
-                                          Expected<BlockView> written) {
-  // The block is in memory now.
-  if (written && unread_.block != nullptr && unread_.block->name == seen->name) {
-    if (auto settled = SettleUnread(); !settled) return std::unexpected(settled.error());
-  }
-  // If `seen` has no version, a creation of this attachment may have been in doubt; the edit has seen its outcome.
-  const bool was_seen = written || written.error().code == ErrorCode::kAlreadyExists;
-  if (was_seen && seen->resource_version.empty() && !change.attachment.empty()) {
-    if (auto closed = directory_.CloseIntent(change.attachment, *seen); !closed) return std::unexpected(closed.error());
-  }
   return written;
 }
 
@@ -318,30 +272,21 @@ Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::
   return written;
 }
 
-Expected<BlockView> AgentStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {
-  if (block.shared()) {
-    shared_.NoteWrite();
-    auto created = remote_.Create(block, attachment);
-    shared_.NoteWrite();
-    return created;
-  }
-  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
-  if (!ownership) return std::unexpected(ownership.error());
+Expected<BlockView> AgentStore::Create(const ipam::Block& block) {
+  if (block.shared()) return remote_.Create(block);
   ipam::Block ours = block;
   ours.agent = own_.AgentField();
-  auto created = remote_.Create(ours, attachment);
+  auto created = remote_.Create(ours);
   if (!created) return created;
   // No call may take an address of the new block with knowledge of the pool that is older than the block
-  // (docs/adr/0001).
-  unread_ = {.block = *created, .attachment = attachment};
-  if (const auto pool = ReadLatest(block.pool)) {
-    latest_pool_ = *pool;
-    return created;
-  }
-  // The block is not in memory, so a DEL would not find the entry. The intent stays open, and the DEL settles it.
-  if (attachment.empty()) {
-    return Fail(ErrorCode::kUnknownOutcome,
-                "block " + block.name + " exists, but its pool " + block.pool + " cannot be read");
+  // (docs/adr/0001). If the pool cannot be read, the block stays out of memory until a list of blocks shows it.
+  if (auto proved = ProvePool(**created); !proved) return std::unexpected(proved.error());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
+  if ((*created)->agent == ours.agent) {
+    own_.Insert(*created);
+  } else if (auto taken = TakeInBlock(own_, directory_, *created, deadline_); !taken) {
+    return std::unexpected(taken.error());
   }
   return created;
 }

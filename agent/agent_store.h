@@ -142,30 +142,16 @@ class AgentStore final : public ipam::BlockStore {
   [[nodiscard]] Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool, const ipam::BlockView& block) override;
   [[nodiscard]] Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
   [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::Change& change) override;
-  [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block, const ipam::Attachment& attachment) override;
+  [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block) override;
   [[nodiscard]] Expected<ipam::ClaimTurn> BeginClaim(const ipam::Pool& pool) override;
   void NoteAllClaimed(const ipam::Pool& pool) override { turns_.NoteAllClaimed(pool); }
   [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(const ipam::Attachment& attachment) override;
   [[nodiscard]] Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
  private:
-  // A block that this call created, and whose pool was not read since. The block is not in memory.
-  struct Unread {
-    ipam::BlockView block;
-    ipam::Attachment attachment;
-  };
-  // Reads the newest version of the pool. If this call created a block of the pool, adds the block to memory. Returns
-  // nullptr if the pool does not exist.
-  [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name);
-  [[nodiscard]] Expected<void> SettleUnread();
+  // Reads the block's pool for PoolOf.
+  [[nodiscard]] Expected<ipam::PoolView> ProvePool(const ipam::Block& block);
   [[nodiscard]] Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::Change& change);
-  // Edits a block that is not in memory: another program claimed it for this node, a call whose answer was lost created
-  // it, or it belongs to another node.
-  [[nodiscard]] Expected<ipam::BlockView> EditUnknown(const ipam::BlockView& seen, const ipam::Change& change,
-                                                      SteadyTime deadline);
-  // Handles the result of an edit of an own block. The edit may have settled a creation in doubt.
-  [[nodiscard]] Expected<ipam::BlockView> AfterEdit(const ipam::BlockView& seen, const ipam::Change& change,
-                                                    Expected<ipam::BlockView> written);
   // Returns nullopt if no address may be handed out.
   [[nodiscard]] std::optional<Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
                                                                  const ipam::Change& change);
@@ -184,8 +170,7 @@ class AgentStore final : public ipam::BlockStore {
   std::shared_ptr<DeferredEdits> deferred_;
   bool hands_out_ = false;
   bool leaves_unnoted_ = false;
-  Unread unread_;
-  ipam::PoolView latest_pool_;  // pool that was read after this call created a block of it, or nullptr
+  std::map<std::string, ipam::PoolView> proved_;  // pools that this call read for PoolOf, by the block's UID
   // own_.Generation() before this call last read pools. The call does not use blocks that were added later, because its
   // knowledge of their pool may be older than the blocks.
   std::optional<std::uint64_t> pools_generation_;

@@ -82,7 +82,7 @@ TEST_F(AgentStoreTest, DoesNotTakeOverABlockThatACallHasAdded) {
 
 TEST_F(AgentStoreTest, AWriteOfASharedBlockWaitsForOneWithoutAnAnswerNoLongerThanAnEditMayTake) {
   const ipam::Pool pool = ipam::TestPool("shared", "10.66.0.0/26", ipam::Affinity::kShared);
-  const auto block = store_.Create(ipam::NewBlock(pool, pool.subnet, ""), "");
+  const auto block = store_.Create(ipam::NewBlock(pool, pool.subnet, ""));
   ASSERT_TRUE(block.has_value()) << block.error().message;
   const auto unanswered = turns_.Begin("block " + (*block)->name, clock_.Now());
   store_.LimitEdits(milliseconds(0));

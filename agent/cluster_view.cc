@@ -172,23 +172,13 @@ Expected<ipam::PoolView> ClusterView::Conclude(const std::string& name, std::uin
   auto pool = object ? crds::ParsePool(*object) : std::unexpected(object.error().Within("get ippool " + name));
   if (!pool) {
     // A block of the pool may have been created meanwhile.
-    DropProof(proof);
+    proof = {.uid = proof.exists ? std::string() : proof.uid, .exists = false, .read = reads_};
     return std::unexpected(pool.error());
   }
   Learn(*object);
   // Ignore a GET that started before the pool was seen missing.
   if (read > proof.read) proof = {.uid = pool->uid, .exists = true, .read = read};
   return std::make_shared<const ipam::Pool>(*std::move(pool));
-}
-
-void ClusterView::DropProof(Proof& proof) {
-  proof = {.uid = proof.exists ? std::string() : proof.uid, .exists = false, .read = reads_};
-}
-
-void ClusterView::DropProof(const std::string& name) {
-  const Lock lock(mutex_);
-  const auto proof = proofs_.find(name);
-  if (proof != proofs_.end() || reading_ > 0) DropProof(proofs_[name]);
 }
 
 bool ClusterView::IsProved(const ipam::Pool& pool, bool exists) const {

@@ -57,9 +57,6 @@ class ClusterView {
   // pool cannot be parsed. After an error Pools does not return the pool either, because a block may have been created
   // meanwhile.
   [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name, const k8sclient::CallOptions& options);
-  // Call DropProof when a block comes into memory that may have been created after ReadLatest found its pool: Pools
-  // does not return the pool until ReadLatest finds it with a GET that begins later.
-  void DropProof(const std::string& name);
   // Returns the known pools of these names that ReadLatest has found.
   [[nodiscard]] std::vector<ipam::PoolView> Pools(std::span<const std::string> names) const;
   // Takes a list of all Shared blocks.
@@ -101,8 +98,6 @@ class ClusterView {
   [[nodiscard]] Expected<ipam::PoolView> Conclude(const std::string& name, std::uint64_t read,
                                                   const Expected<nlohmann::json>& object) BERTH_REQUIRES(mutex_);
 
-  // Drops the results of earlier GETs, and of GETs under way.
-  void DropProof(Proof& proof) BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool IsProved(const ipam::Pool& pool, bool exists) const BERTH_REQUIRES(mutex_);
   // Stores the object if no newer version is known.
   void Learn(const nlohmann::json& object) BERTH_REQUIRES(mutex_);

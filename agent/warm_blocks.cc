@@ -83,12 +83,12 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
       !latest || *latest == nullptr || (*latest)->uid != pool.uid) {
     return spare;
   }
-  const auto claimed = ipam::Engine(store, runtime).ClaimAhead(pool);
+  const auto claimed = ipam::Engine(store, runtime).Claim(pool);
   if (claimed) {
     metrics_.ClaimedAhead(pool.name);
     spdlog::info("block claimed in advance block={} pool={}", (*claimed)->name, pool.name);
   } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs report it
-    if (claimed.error().code == ErrorCode::kUnknownOutcome) is_lost_ = true;
+    is_lost_ = true;
     spdlog::warn("cannot claim a block in advance pool={} err=\"{}\"", pool.name, claimed.error().message);
   }
   return spare;

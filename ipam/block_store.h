@@ -31,11 +31,11 @@ enum class Freshness : std::uint8_t {
 // The blocks of this node, or the Shared blocks of all pools.
 enum class BlockScope : std::uint8_t { kOwn, kShared };
 
-// An open intent: a write whose outcome nobody knows yet, although its call or its process has ended.
+// An open intent: a patch whose outcome nobody knows yet, although its call or its process has ended.
 struct OpenIntent {
   std::string id;  // for CloseIntent
   Attachment attachment;
-  Block block;  // as the write should make it; empty resource_version: the write is a POST
+  Block block;  // as it was before the patch
 };
 
 // The right to claim a block. While it exists, no other call claims a block of the same pool for this node.
@@ -88,8 +88,11 @@ class BlockStore {
   // land, and an intent is open; all others: nothing was changed.
   [[nodiscard]] virtual Expected<BlockView> Edit(const BlockView& seen, const Change& change) = 0;
 
-  // Creates the block for an ADD of the attachment. Errors: kAlreadyExists; kUnknownOutcome: like Edit; others.
-  [[nodiscard]] virtual Expected<BlockView> Create(const Block& block, const Attachment& attachment) = 0;
+  // Creates the block, which has no entries. If it exists already for the same node and pool, returns it as it is: an
+  // earlier request, whose answer was lost, or the controller may have created it.
+  // Errors: kAlreadyExists: the block belongs to another node or pool; kUnknownOutcome: the block may appear later, and
+  // nobody needs to settle this, because it holds no address; others.
+  [[nodiscard]] virtual Expected<BlockView> Create(const Block& block) = 0;
 
   // Waits for the right to claim a block. A store that serves one call at a time need not wait. Errors: kTimeout.
   [[nodiscard]] virtual Expected<ClaimTurn> BeginClaim(const Pool& /*pool*/) { return ClaimTurn{}; }

@@ -20,15 +20,8 @@ struct Applier {
     if (!change.block_uid.empty() && block.uid != change.block_uid) {
       return Fail(ErrorCode::kConflict, "block " + block.name + " was deleted and created again meanwhile");
     }
-    if (change.of_node && (block.node != *change.of_node || !BelongsTo(block, *change.pool))) {
-      return Fail(ErrorCode::kAlreadyExists, "block " + block.name + " belongs to another node or pool");
-    }
-    const auto held = change.replaces ? Find(block, change.entry.attachment) : std::nullopt;
-    if (!held || AssignableIn(*change.pool, block.cidr).Contains(block.cidr.At(*held))) return TakeIn(change, block);
-    Block trial = block;
-    static_cast<void>(Release(trial, change.entry.attachment, change.now_ms));
-    if (auto taken = TakeIn(change, trial); !taken) return taken;
-    block = std::move(trial);
+    const auto taken = Take(block, *change.pool, change.entry, change.requested, change.now_ms);
+    if (!taken) return std::unexpected(taken.error());
     return {};
   }
 
@@ -66,18 +59,12 @@ struct Applier {
     }
     return {};
   }
-
-  static Expected<void> TakeIn(const TakeAddress& change, Block& changed) {
-    const auto taken = Take(changed, *change.pool, change.entry, change.requested, change.now_ms);
-    if (!taken) return std::unexpected(taken.error());
-    return {};
-  }
 };
 
 struct Describer {
   std::string operator()(const NoChange& /*change*/) const { return "nothing"; }
   std::string operator()(const TakeAddress& change) const {
-    return std::string(change.replaces ? "replace " : "take ") + change.entry.pod_namespace + "/" + change.entry.pod +
+    return "take " + change.entry.pod_namespace + "/" + change.entry.pod +
            (change.requested ? " " + change.requested->ToString() : "");
   }
   std::string operator()(const ReleaseAddresses& change) const {

@@ -36,10 +36,6 @@ struct TakeAddress {
   // The change applies only to the block with this UID, because the call's view of the pool may be older than a new
   // block of the same name. Empty: any block.
   std::string block_uid = {};
-  // The block must belong to this node ("": Shared) and to the pool; otherwise the change fails with kAlreadyExists.
-  std::optional<std::string> of_node = {};
-  // True: if the pool may not give the attachment's address any more, frees this address and takes another.
-  bool replaces = false;
   friend bool operator==(const TakeAddress&, const TakeAddress&) = default;
 };
 

@@ -76,30 +76,6 @@ TakeAddress TakeOf(char pod, const char* block_uid) {
   take.block_uid = block_uid;
   return take;
 }
-TakeAddress TakeIn(char pod, const char* node, bool is_another_pool = false) {
-  TakeAddress take = TakeBy(pod);
-  take.of_node = node;
-  if (is_another_pool) {
-    Pool pool = ChangedPool();
-    pool.uid = "another";
-    take.pool = std::make_shared<const Pool>(pool);
-  }
-  return take;
-}
-// Replaces the pod's address. The pool of the change may not give the address of pod a any more.
-TakeAddress ReplaceBy(char pod) {
-  Pool pool = ChangedPool();
-  pool.withheld = {AddressRange::Parse("10.55.0.0").value()};
-  TakeAddress take = TakeBy(pod);
-  take.pool = std::make_shared<const Pool>(pool);
-  take.replaces = true;
-  return take;
-}
-TakeAddress ReplaceAt(char pod, const char* address) {
-  TakeAddress take = ReplaceBy(pod);
-  take.requested = Address::Parse(address).value();
-  return take;
-}
 
 struct ChangeCase {
   const char* name;
@@ -138,15 +114,6 @@ const ChangeCase kChangeCases[] = {
     {"TakesNoAddressThatCools", TakeAt('c', "10.55.0.4"), "", ErrorCode::kAddressTaken},
     {"TakesFromTheBlockWithThatUid", TakeOf('c', "uid-1"), "0=a 1=b 4=~ 5=c s2 s3 free 4"},
     {"TakesFromNoBlockThatCameInItsPlace", TakeOf('c', "uid-0"), "", ErrorCode::kConflict},
-    {"TakesFromABlockOfTheNode", TakeIn('c', "n1"), "0=a 1=b 4=~ 5=c s2 s3 free 4"},
-    {"TakesFromNoBlockOfAnotherNode", TakeIn('c', "n2"), "", ErrorCode::kAlreadyExists},
-    {"TakesFromNoBlockOfAnotherPool", TakeIn('c', "n1", true), "", ErrorCode::kAlreadyExists},
-    {"TakesFromNoBlockThatIsNotShared", TakeIn('c', ""), "", ErrorCode::kAlreadyExists},
-    {"ReplacesAnAddress", ReplaceBy('a'), "0=~ 1=b 4=~ 5=a s2 s3 free 4"},
-    {"ReplacesAnAddressByTheRequestedOne", ReplaceAt('a', "10.55.0.7"), "0=~ 1=b 4=~ 5=~ 7=a s2 s3 free 4"},
-    {"ReplacesNoAddressThatIsThePools", ReplaceBy('b'), kUnchanged},
-    {"ReplacesNothingIfItCannotTake", ReplaceAt('a', "10.55.0.1"), "", ErrorCode::kAddressTaken},
-    {"ReplacesForWhoHasNone", ReplaceBy('c'), "0=a 1=b 4=~ 5=c s2 s3 free 4"},
     {"ReleasesWithACooldown", ReleaseAddresses{{AttachmentOfPod('a')}, kChangeNow}, "0=~ 1=b 4=~ 5=~ s2 s3 free 5"},
     {"ReleasesSeveral",
      ReleaseAddresses{{AttachmentOfPod('a'), AttachmentOfPod('c'), AttachmentOfPod('b')}, kChangeNow},
@@ -207,7 +174,6 @@ TEST(Describe, SaysWhatAChangeWants) {
   const auto described = [](decltype(Change::what) what) { return Describe({.what = std::move(what)}); };
   EXPECT_EQ(described(NoChange{}), "nothing");
   EXPECT_EQ(described(TakeBy('c')), "take team-a/c");
-  EXPECT_EQ(described(ReplaceAt('c', "10.55.0.7")), "replace team-a/c 10.55.0.7");
   EXPECT_EQ(described(ReleaseAddresses{{"x", "y"}, 0}), "release 2 attachments");
   EXPECT_EQ(described(MarkSibling{}), "mark the sibling");
   EXPECT_EQ(described(SweepCooled{}), "sweep");

@@ -122,10 +122,6 @@ Expected<void> Engine::SettleIntents(const Attachment& attachment) {
   const auto intents = store_.ReadOpenIntents(attachment);
   if (!intents) return std::unexpected(intents.error());
   for (const OpenIntent& intent : *intents) {
-    if (intent.block.resource_version.empty()) {
-      if (auto settled = Settle(intent); !settled) return settled;
-      continue;
-    }
     Block named = intent.block;
     named.resource_version.clear();
     const auto fenced =
@@ -224,9 +220,14 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
         return std::unexpected(read.error());
       continue;
     }
-    auto claimed = ClaimAndTake(call, pool, requested, turn->is_all_claimed);
-    if (claimed || claimed.error().code != ErrorCode::kExhausted) return claimed;
-    not_claimed = claimed.error();
+    auto claimed = ClaimFor(call, pool, requested, turn->is_all_claimed);
+    if (claimed) {
+      pool = *std::move(claimed);
+    } else if (claimed.error().code == ErrorCode::kExhausted) {
+      not_claimed = claimed.error();
+    } else {
+      return std::unexpected(claimed.error());
+    }
   }
   if (not_claimed && pool->affinity == Affinity::kNode) return std::unexpected(*std::move(not_claimed));
   return Fail(
@@ -315,9 +316,8 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
                                     .entry = call.EntryFor(store_.Node(), *pool, now_ms),
                                     .requested = requested,
                                     .now_ms = now_ms,
-                                    // A Shared block that has replaced this one may be younger than this call's view of
-                                    // the pool.
-                                    .block_uid = seen->shared() ? seen->uid : std::string()}};
+                                    // A block that has replaced this one may be younger than `pool`.
+                                    .block_uid = seen->uid}};
   if (!seen->shared()) {
     change.standby = StandbyPlan{.pool = pool, .now_ms = now_ms};
     change.may_take_standby = !requested;
@@ -395,17 +395,9 @@ Expected<void> Engine::ReleaseIn(const BlockView& seen, const Attachment& attach
 
 Expected<void> Engine::Settle(const OpenIntent& intent) {
   Block block = intent.block;
-  const bool was_creation = block.resource_version.empty();
-  if (was_creation) {
-    block.allocations.clear();
-    const auto created = store_.Create(block, intent.attachment);
-    // Success: the POST in doubt can no longer land. kAlreadyExists: that POST, or another one, has landed; remove its
-    // entry.
-    if (!created && created.error().code != ErrorCode::kAlreadyExists) return std::unexpected(created.error());
-  }
   block.resource_version.clear();
   const auto named = std::make_shared<const Block>(std::move(block));
-  if (auto released = ReleaseIn(named, intent.attachment, /*fence=*/!was_creation); !released) return released;
+  if (auto released = ReleaseIn(named, intent.attachment, /*fence=*/true); !released) return released;
   return store_.CloseIntent(intent);
 }
 

@@ -71,13 +71,13 @@ class Engine {
   [[nodiscard]] Expected<void> Del(const Attachment& attachment);
 
   // Settles the writes in doubt of this attachment, so that none of them can land later. Keeps an entry that a patch
-  // has written, because the patch's ADD may have been answered. Frees an address that a POST of a block has brought,
-  // because its ADD was not answered.
+  // has written, because the patch's ADD may have been answered.
   [[nodiscard]] Expected<void> SettleIntents(const Attachment& attachment);
 
-  // Claims an empty block of the pool for this node in advance. Requires: the caller has the turn of BeginClaim.
-  // Errors: kExhausted; kUnknownOutcome: nothing settles the POST; errors of the store.
-  [[nodiscard]] Expected<BlockView> ClaimAhead(const Pool& pool);
+  // Claims an unclaimed block of the pool: creates it, empty, for this node or as a Shared block. Returns a block that
+  // exists already if this node may use it and it has free addresses. Requires: the caller has the turn of BeginClaim.
+  // Errors: kExhausted; errors of BlockStore::Create.
+  [[nodiscard]] Expected<BlockView> Claim(const Pool& pool);
 
   // The addresses that the attachment holds; empty: none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
@@ -107,20 +107,13 @@ class Engine {
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
   [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,
                                                 std::optional<Address> requested);
+  // Claims a block for the ADD, and adds it to the call's blocks. Returns the pool as it is after the claim.
   // `is_all_claimed`: see ClaimTurn.
-  [[nodiscard]] Expected<Address> ClaimAndTake(Call& call, const PoolView& pool, std::optional<Address> requested,
-                                               bool is_all_claimed);
+  [[nodiscard]] Expected<PoolView> ClaimFor(Call& call, const PoolView& view, std::optional<Address> requested,
+                                            bool is_all_claimed);
   // Chooses the next block to try. Errors: kExhausted.
   [[nodiscard]] Expected<Prefix> PickClaim(const Pool& pool, int attempt);
-  [[nodiscard]] Expected<Address> ClaimBlock(Call& call, const PoolView& pool, const Prefix& cidr,
-                                             std::optional<Address> requested);
-  struct Creation {
-    Expected<BlockView> block;
-    bool was_in_doubt = false;  // an earlier POST, whose answer was lost, may have created the block
-  };
-  [[nodiscard]] Creation CreateSettled(Call& call, const Block& block);
-  [[nodiscard]] Expected<Address> VerifyClaim(Call& call, const Pool& pool, const BlockView& claimed,
-                                              std::optional<Address> requested);
+  [[nodiscard]] Expected<BlockView> ClaimBlock(const Pool& pool, const Prefix& cidr);
   void TakeBack(Call& call);
   [[nodiscard]] Expected<AddResult> Answer(const Call& call);
 

@@ -72,25 +72,5 @@ TEST_F(FullPool, GivesNoAddressOfANewBlockThatWasReservedSinceTheAddFirstReadThe
   EXPECT_EQ(Texts(Engine(store, runtime_).Add(Request(1, {"two"}))), std::vector<std::string>{"10.77.0.1"});
 }
 
-// Refuses to free addresses.
-struct KeepingStore : ModelBlockStore {
-  using ModelBlockStore::ModelBlockStore;
-  Expected<BlockView> Edit(const BlockView& seen, const Change& change) override {
-    if (!std::holds_alternative<ReleaseAddresses>(change.what)) return ModelBlockStore::Edit(seen, change);
-    return Fail(ErrorCode::kUnavailable, "API server away");
-  }
-};
-
-TEST_F(FullPool, LeadsToNoSecondAddressIfTheAddressOfAClaimCannotBeGivenBack) {
-  Put(TestPool("one", "10.77.0.0/32"));
-  KeepingStore store{cluster_, "n1"};
-  store.stale_pools = std::vector<Pool>{cluster_.pools["one"], cluster_.pools["v4"]};
-  cluster_.pools["one"].withheld = {AddressRange::Parse("10.77.0.0").value()};
-  const auto result = Engine(store, runtime_).Add(Request(1, {"one", "v4"}));
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, ErrorCode::kUnknownOutcome);
-  EXPECT_EQ(AllHeld().size(), 1U);
-}
-
 }  // namespace
 }  // namespace berth::ipam

@@ -138,8 +138,14 @@ Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const Change& c
   }
 }
 
-Expected<BlockView> ModelBlockStore::Create(const Block& block, const Attachment& attachment) {
-  return Write(block, attachment);
+Expected<BlockView> ModelBlockStore::Create(const Block& block) {
+  BERTH_CHECK(block.allocations.empty());
+  auto created = Write(block, /*attachment=*/"");
+  if (created || created.error().code != ErrorCode::kAlreadyExists) return created;
+  ++reads;
+  BlockView existing = cluster_.blocks.at(block.name);
+  if (existing->node == block.node && existing->pool_uid == block.pool_uid) return existing;
+  return created;
 }
 
 Expected<std::vector<OpenIntent>> ModelBlockStore::ReadOpenIntents(const Attachment& attachment) {

@@ -61,7 +61,7 @@ class ModelBlockStore : public BlockStore {
   [[nodiscard]] Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& block) override;
   [[nodiscard]] Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) override;
   [[nodiscard]] Expected<BlockView> Edit(const BlockView& seen, const Change& change) override;
-  [[nodiscard]] Expected<BlockView> Create(const Block& block, const Attachment& attachment) override;
+  [[nodiscard]] Expected<BlockView> Create(const Block& block) override;
   [[nodiscard]] Expected<std::vector<OpenIntent>> ReadOpenIntents(const Attachment& attachment) override;
   [[nodiscard]] Expected<void> CloseIntent(const OpenIntent& intent) override;
 

@@ -43,9 +43,9 @@ Expected<BlockView> ToView(const Expected<json>& object) {
 
 }  // namespace
 
-// The intent of the writes that one Edit or Create sends. The intent is on disk from before the first write until the
-// outcome of all writes is known. If an earlier call left an intent for the same block, this intent also covers that
-// call's write.
+// The intent of the patches that one Edit sends. The intent is on disk from before the first patch until the outcome of
+// all patches is known. If an earlier call left an intent for the same block, this intent also covers that call's
+// patch.
 class DirectStore::Intent {
  public:
   // Reads the intent that an earlier call of the attachment left for the block. Errors: kIo.
@@ -73,20 +73,15 @@ class DirectStore::Intent {
     return {};
   }
 
-  // Whether a POST of the block is in doubt: it may have landed, or may still land.
-  [[nodiscard]] bool HasCreationInDoubt() const { return doubt_ && doubt_->version.empty(); }
-
-  // The outcome of the write is unknown. `version`: the resourceVersion that the patch names; empty: the write is a
-  // POST.
+  // The outcome of the patch is unknown. `version`: the resourceVersion that the patch names.
   void NoteUnknown(const std::string& version, const Error& error) { doubt_ = Doubt{version, error}; }
 
-  // The block was seen at `version`. If the write in doubt names another version, it has landed already or can never
+  // The block was seen at `version`. If the patch in doubt names another version, it has landed already or can never
   // land, because the API server compares versions.
   void NoteSeen(const std::string& version) {
     if (doubt_ && doubt_->version != version) doubt_.reset();
   }
-  // The block is gone. A patch in doubt can no longer land, but a POST in doubt still can.
-  void NoteGone() { NoteSeen(""); }
+  // A patch has succeeded, or the block is gone: a patch in doubt can no longer land.
   void NoteSettled() { doubt_.reset(); }
 
   // Closes the intent and returns `outcome`. If a write is in doubt, leaves the intent open and returns
@@ -168,10 +163,6 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
   recent_.NotePools(*objects, begin);
   if (!is_hint) {
     for (const ipam::PoolView& pool : pools) latest_[pool->name] = pool;
-  }
-  for (const ipam::PoolView& pool : pools) {
-    if (is_hint || created_ == nullptr || created_->pool_uid != pool->uid) continue;
-    recent_.NotePoolProved(std::exchange(created_, nullptr)->uid, *pool);
   }
   return pools;
 }
@@ -339,7 +330,9 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
       auto read = ReadBlock(base->name);
-      if (!read && read.error().code == ErrorCode::kNotFound) intent->NoteGone();
+      // The block was deleted, and another node may have created a block of this name.
+      if (read && (*read)->node != seen->node) read = Fail(ErrorCode::kNotFound, "block " + base->name + " is gone");
+      if (!read && read.error().code == ErrorCode::kNotFound) intent->NoteSettled();
       if (!read) return intent->Finish(std::move(read));
       base = *std::move(read);
       intent->NoteSeen(base->resource_version);
@@ -352,17 +345,10 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     if (!attempt) return std::unexpected(attempt.error());
     ipam::Block changed = *base;
     if (auto applied = ipam::Apply(change, changed); !applied) return intent->Finish(std::unexpected(applied.error()));
-    // The block was deleted meanwhile, and another node has created a block of this name. The API server lets this node
-    // write no such block.
-    const bool is_foreign = base->node != seen->node;
-    if (changed != *base && is_foreign) {
-      return intent->Finish(Fail(ErrorCode::kConflict, "block " + base->name + " belongs to node " + base->node));
-    }
-    if (!is_foreign) ipam::TrimStandby(changed);
+    ipam::TrimStandby(changed);
     if (changed == *base) {
-      // A block of another node needs no fence: it exists, so no creation that was sent before can land in it.
-      if (!change.fence || is_foreign) {
-        if (!base->shared() && !is_foreign) recent_.NoteWritten(base);
+      if (!change.fence) {
+        if (!base->shared()) recent_.NoteWritten(base);
         directory_.RaiseVersion(base->resource_version);
         return intent->Finish(base);
       }
@@ -378,7 +364,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
       return intent->Finish(std::move(written));
     }
     const ErrorCode code = written.error().code;
-    if (code == ErrorCode::kNotFound) intent->NoteGone();
+    if (code == ErrorCode::kNotFound) intent->NoteSettled();
     if (code == ErrorCode::kUnknownOutcome) intent->NoteUnknown(base->resource_version, written.error());
     if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return intent->Finish(std::move(written));
     attempt->Close();
@@ -392,37 +378,28 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
   }
 }
 
-Expected<BlockView> DirectStore::Create(const ipam::Block& block, const ipam::Attachment& attachment) {
+Expected<BlockView> DirectStore::Create(const ipam::Block& block) {
   if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
   const auto attempt = BeginAttempt();
   if (!attempt) return std::unexpected(attempt.error());
-  auto intent = Intent::Of(directory_, attachment, block);
-  if (!intent) return std::unexpected(intent.error());
-  // Patches in doubt of an earlier block of this name cannot land in the block that this call creates.
-  if (!intent->HasCreationInDoubt()) intent->NoteSettled();
-  if (auto opened = intent->Open(block); !opened) return std::unexpected(opened.error());
   if (!block.shared()) recent_.BeginWrite();
   const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
-  if (!object) {
-    if (object.error().code == ErrorCode::kUnknownOutcome) intent->NoteUnknown("", object.error());
-    auto failed = std::unexpected(object.error().Within("create ipblock " + block.name));
-    if (object.error().code == ErrorCode::kAlreadyExists && intent->HasCreationInDoubt()) {
-      // An earlier POST in doubt may have created the block, with its entry, at an unknown version. Forget the known
-      // version, so that the next list is a consistent one. The Edit that reads the block closes the intent.
-      directory_.WriteVersion("");
-      return failed;
-    }
-    return intent->Finish(std::move(failed));
-  }
-  intent->NoteSettled();
   auto created = ToView(object);
-  if (created) {
-    directory_.WriteVersion((*created)->resource_version);
-    if (!block.shared()) recent_.NoteWritten(*created);
-    created_ = *created;
+  if (!object) {
+    Error failed = object.error().Within("create ipblock " + block.name);
+    if (failed.code != ErrorCode::kAlreadyExists) return std::unexpected(std::move(failed));
+    created = ReadBlock(block.name);
+    if (created && ((*created)->node != block.node || (*created)->pool_uid != block.pool_uid)) {
+      return std::unexpected(std::move(failed));
+    }
   }
-  if (options_.leaves_create_intents_open && !block.shared()) return created;
-  return intent->Finish(std::move(created));
+  if (!created) return created;
+  if (object) directory_.WriteVersion((*created)->resource_version);
+  // A block that existed already may contain a write that was in doubt, and every process that lists blocks must see
+  // it.
+  if (!object) directory_.RaiseVersion((*created)->resource_version);
+  if (!block.shared()) recent_.NoteWritten(*created);
+  return created;
 }
 
 Expected<std::vector<ipam::OpenIntent>> DirectStore::ReadOpenIntents(const ipam::Attachment& attachment) {

@@ -47,8 +47,6 @@ struct DirectStoreOptions {
   // Called at the start of each attempt to write. The store keeps the returned file open until the attempt has ended
   // and, if it has succeeded, the intent is closed. After an error the store writes nothing more.
   std::function<Expected<HeldFile>()> begin_attempt = {};
-  // True: if the store has created a block of this node, the caller closes the intent, once it keeps the block.
-  bool leaves_create_intents_open = false;
   // Called for each block that cannot be read. The store leaves such a block out, as if all of its addresses were in
   // use.
   std::function<void(const Error&)> on_unreadable = [](const Error&) {};
@@ -74,7 +72,7 @@ class DirectStore final : public ipam::BlockStore {
   [[nodiscard]] Expected<ipam::PoolView> PoolOf(const ipam::PoolView& pool, const ipam::BlockView& block) override;
   [[nodiscard]] Expected<std::vector<ipam::Prefix>> ReadBlockCidrs(const std::string& space) override;
   [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::Change& change) override;
-  [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block, const ipam::Attachment& attachment) override;
+  [[nodiscard]] Expected<ipam::BlockView> Create(const ipam::Block& block) override;
   [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadOpenIntents(const ipam::Attachment& attachment) override;
   [[nodiscard]] Expected<void> CloseIntent(const ipam::OpenIntent& intent) override;
 
@@ -97,7 +95,6 @@ class DirectStore final : public ipam::BlockStore {
   DirectStoreOptions options_;
   RecentView recent_;
   std::map<std::string, ipam::PoolView> latest_;  // pools that this call read with kLatest, by name
-  ipam::BlockView created_;  // the last block that this call created, until its pool is read with a GET; null: none
   HeldFile lock_;
 };
 

@@ -35,7 +35,7 @@ class DirectStoreTest : public testing::Test {
 
   ipam::BlockView MakeBlock() {
     const ipam::Pool pool = ipam::TestPool("web", "10.55.0.0/24");
-    return store_.Create(ipam::NewBlock(pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1"), "").value();
+    return store_.Create(ipam::NewBlock(pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1")).value();
   }
   [[nodiscard]] nlohmann::json Stored() const { return api_.Objects(std::string(crds::kBlocksPath)).at(0); }
   static ipam::Change Take(const std::string& entry) { return {.what = ipam::SetEntries{{{3, entry}}}}; }
@@ -61,11 +61,11 @@ TEST_F(DirectStoreTest, DoesNotWriteABlockThatAnotherNodeHasByNow) {
       std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) { block["spec"]["node"] = "n2"; }));
   const auto written = store_.Edit(known, Take("default/web"));
   ASSERT_FALSE(written.has_value());
-  EXPECT_EQ(written.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(written.error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(Stored().value("allocations", nlohmann::json::object()).contains("3"));
 }
 
-// The policy refuses such a write, so a DEL that has to settle a creation would fail for ever.
+// The policy refuses such a write, so a DEL that has to settle a patch in doubt would fail for ever.
 TEST_F(DirectStoreTest, DoesNotFenceABlockThatAnotherNodeHasByNow) {
   const ipam::BlockView known = MakeBlock();
   ASSERT_TRUE(api_.Change(std::string(crds::kBlocksPath), known->name, [](nlohmann::json& block) {
@@ -80,8 +80,28 @@ TEST_F(DirectStoreTest, DoesNotFenceABlockThatAnotherNodeHasByNow) {
   named.resource_version.clear();
   const auto settled = store_.Edit(std::make_shared<const ipam::Block>(std::move(named)),
                                    {.what = ipam::ReleaseAddresses{.attachments = {"a"}, .now_ms = 1}, .fence = true});
-  EXPECT_TRUE(settled.has_value()) << settled.error().message;
+  ASSERT_FALSE(settled.has_value());
+  EXPECT_EQ(settled.error().code, ErrorCode::kNotFound) << "which a DEL takes for success";
   EXPECT_EQ(Stored(), before);
+}
+
+// An earlier POST, whose answer was lost, or the controller has created the block.
+TEST_F(DirectStoreTest, ReturnsABlockOfItsNodeThatExistsAlready) {
+  const ipam::BlockView known = MakeBlock();
+  const auto written = store_.Edit(known, Take("default/web"));
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  const ipam::BlockView found = MakeBlock();
+  EXPECT_EQ(found->uid, known->uid);
+  EXPECT_EQ(found->allocations.size(), 1U);
+}
+
+TEST_F(DirectStoreTest, ReturnsNoBlockThatExistsForAnotherPool) {
+  const ipam::Block known = *MakeBlock();
+  ipam::Pool another = ipam::TestPool("web", "10.55.0.0/24");
+  another.uid = "another";
+  const auto created = store_.Create(ipam::NewBlock(another, known.cidr, "n1"));
+  ASSERT_FALSE(created.has_value());
+  EXPECT_EQ(created.error().code, ErrorCode::kAlreadyExists);
 }
 
 TEST_F(DirectStoreTest, WritesABlockThatTheControllerHasWrittenMeanwhile) {
@@ -109,7 +129,7 @@ class DirectStorePoolTest : public DirectStoreTest {
               {"status", {{"conditions", ready}}}});
     block_ = ipam::NewBlock(pool, ipam::Prefix::Parse("10.88.0.4/30").value(), "");
   }
-  void CreateBlock() { ASSERT_TRUE(NewStore().Create(block_, "").has_value()); }
+  void CreateBlock() { ASSERT_TRUE(NewStore().Create(block_).has_value()); }
   Expected<ipam::AddResult> Add(int number) {
     DirectStore store = NewStore();
     return ipam::Engine(store, runtime_)
@@ -153,7 +173,7 @@ TEST_F(DirectStorePoolTest, PoolOfReturnsTheNewestPoolThatTheCallHasRead) {
   const std::vector<std::string> names{"sh"};
   const auto before = store_.ReadPools(names, ipam::Freshness::kHint);
   ASSERT_TRUE(before.has_value()) << before.error().message;
-  const auto created = store_.Create(block_, "");
+  const auto created = store_.Create(block_);
   ASSERT_TRUE(created.has_value()) << created.error().message;
   api_.Change(pools_path_, "sh", [](nlohmann::json& pool) { pool["status"]["withheld"] = {"10.88.0.4-10.88.0.7"}; });
   ASSERT_TRUE(store_.ReadPools(names, ipam::Freshness::kLatest).has_value());
@@ -170,7 +190,7 @@ TEST_F(DirectStorePoolTest, TakesNoAddressOfABlockThatAnEarlierCallProvedByAYoun
   store_.Unlock();
   api_.Change(pools_path_, "sh", [](nlohmann::json& pool) { pool["status"]["withheld"] = {"10.88.0.4-10.88.0.7"}; });
   DirectStore earlier = NewStore();
-  const auto created = earlier.Create(block_, "");
+  const auto created = earlier.Create(block_);
   ASSERT_TRUE(created.has_value()) << created.error().message;
   ASSERT_TRUE(earlier.ReadPools(names, ipam::Freshness::kLatest).has_value());
   earlier.Unlock();

@@ -198,10 +198,6 @@ Expected<std::optional<ipam::OpenIntent>> NodeDirectory::ReadIntent(const ipam::
 
 Expected<void> NodeDirectory::CloseIntent(const std::string& id) const { return folders_.intents.Remove(id); }
 
-Expected<void> NodeDirectory::CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
-  return CloseIntent(IntentId(attachment, block));
-}
-
 Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_view prefix) const {
   std::vector<ipam::OpenIntent> intents;
   const auto texts = ReadAll(folders_.intents, prefix);

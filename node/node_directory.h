@@ -53,12 +53,11 @@ class NodeDirectory {
   // Stores an intent (ipam::OpenIntent) before a write is sent whose outcome may become unknown. Returns the intent's
   // ID.
   [[nodiscard]] Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
-  // The attachment's open intent for that block. An intent that cannot be understood counts as a POST in doubt, which
-  // stays in doubt longest. Errors: kIo: the file cannot be read.
+  // The attachment's open intent for that block. If its file cannot be understood, the block has no version. Errors:
+  // kIo: the file cannot be read.
   [[nodiscard]] Expected<std::optional<ipam::OpenIntent>> ReadIntent(const ipam::Attachment& attachment,
                                                                      const ipam::Block& block) const;
   [[nodiscard]] Expected<void> CloseIntent(const std::string& id) const;
-  [[nodiscard]] Expected<void> CloseIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
   // All intents whose attachment begins with `prefix`. A file that cannot be read or understood is an error, because
   // its attachment may hold an address.
   [[nodiscard]] Expected<std::vector<ipam::OpenIntent>> ReadIntents(std::string_view prefix) const;

@@ -431,9 +431,6 @@ void World::DeleteBlock() {
   const auto blocks = store_.Objects(kAllBlocks);
   if (blocks.empty()) return;
   const json& block = blocks[Below(blocks.size())];
-  // A block with a list of standby addresses was written after its creation, so its node's agent knows that the block
-  // exists.
-  if (!block.contains("standby") || Now() - created_.at(block["metadata"]["uid"]) < 1s) return;
   const std::string name = block["metadata"]["name"];
   story_.Tell("deletes " + name);
   static_cast<void>(
@@ -467,8 +464,6 @@ void World::GiveBack(const json& block) {
   const bool in_use_too = plant_ != nullptr && plant_->gives_back_in_use;
   const bool is_blind = plant_ != nullptr && plant_->gives_back_blindly;
   if (!IsEmpty(block) && !in_use_too) return;
-  // A block is not deleted within its first second: by then a creation of it that is in doubt has failed.
-  if (!is_blind && Now() - created_.at(block["metadata"]["uid"]) < 1s) return;
   const std::string name = block["metadata"]["name"];
   const std::string path = kAllBlocks + "/" + name;
   json options = {{"preconditions", {{"resourceVersion", block["metadata"]["resourceVersion"]}}}};

@@ -80,7 +80,6 @@ World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told
       scheduler_.Stored(collection, before, after);
       if (collection == reconciler::kPodsPath) DeliverIfBound(before, after);
     }
-    if (collection == kBlocks && before.is_null()) created_[after["metadata"]["uid"]] = Now();
     if (collection == kBlocks) story_.TellBlock(before, after);
     if (collection == kBlocks && !is_unwatched_) TellCheckers(before, after);
   });

@@ -303,10 +303,9 @@ class World {
   bool has_dual_stack_ = false;
   // Some networks name pools of a second space.
   bool has_spaces_ = false;
-  bool has_requests_ = false;             // some pods request certain addresses
-  int working_ = 0;                       // threads of the workload that create pods
-  int delivering_ = 0;                    // bound pods that their kubelets have not seen yet
-  std::map<std::string, Nanos> created_;  // when a block was created, by UID
+  bool has_requests_ = false;  // some pods request certain addresses
+  int working_ = 0;            // threads of the workload that create pods
+  int delivering_ = 0;         // bound pods that their kubelets have not seen yet
   std::uint64_t kills_ = 0;
   std::string refused_block_;  // name of the block whose writes are refused now; empty: none
   bool was_refused_ = false;   // writes of a block are or were refused
