@@ -48,7 +48,8 @@ Expected<BlockView> ToView(const Expected<json>& object) {
 // patch.
 class DirectStore::Intent {
  public:
-  // Reads the intent that an earlier call of the attachment left for the block. Errors: kIo.
+  // Reads the intent that an earlier call of the attachment left for the block. Errors: those of
+  // NodeDirectory::ReadIntent.
   [[nodiscard]] static Expected<Intent> Of(const NodeDirectory& directory, const ipam::Attachment& attachment,
                                            const ipam::Block& block) {
     Intent intent(directory, attachment);

@@ -75,15 +75,19 @@ std::string IntentId(const ipam::Attachment& attachment, const ipam::Block& bloc
   return attachment + "." + block.name;
 }
 
-Expected<ipam::OpenIntent> ParseIntent(const std::string& id, const std::string& text) {
+Expected<ipam::OpenIntent> ParseIntent(const Folder& folder, const std::string& id, const std::string& text) {
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool is_whole = document.is_object() && document.contains("block") && document.contains("attachment") &&
                         document["attachment"].is_string();
-  if (!is_whole) return Fail(ErrorCode::kDecode, "is not an intent");
-  auto block = crds::ParseBlock(document["block"]);
-  if (!block) return std::unexpected(block.error());
-  return ipam::OpenIntent{
-      .id = id, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)};
+  auto block = is_whole ? crds::ParseBlock(document["block"]) : Fail(ErrorCode::kDecode, "is not an intent");
+  if (block) {
+    return ipam::OpenIntent{
+        .id = id, .attachment = document["attachment"].get<std::string>(), .block = *std::move(block)};
+  }
+  return Fail(ErrorCode::kInternal,
+              folder.PathOf(id) + ": " + block.error().message,
+              "the text of the file names an attachment: check that this attachment holds no address, then remove the "
+              "file");
 }
 
 // The time that NoteEnd stored. nullopt: it cannot be read.
@@ -191,9 +195,7 @@ Expected<std::optional<ipam::OpenIntent>> NodeDirectory::ReadIntent(const ipam::
   const auto text = ReadIfThere(folders_.intents, id);
   if (!text) return std::unexpected(text.error());
   if (!*text) return std::nullopt;
-  auto intent = ParseIntent(id, **text);
-  if (intent) return *std::move(intent);
-  return ipam::OpenIntent{.id = id, .attachment = attachment, .block = {}};
+  return ParseIntent(folders_.intents, id, **text);
 }
 
 Expected<void> NodeDirectory::CloseIntent(const std::string& id) const { return folders_.intents.Remove(id); }
@@ -203,14 +205,8 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
   const auto texts = ReadAll(folders_.intents, prefix);
   if (!texts) return std::unexpected(texts.error());
   for (const auto& [name, text] : *texts) {
-    auto intent = ParseIntent(name, text);
-    if (!intent) {
-      return Fail(
-          ErrorCode::kInternal,
-          folders_.intents.PathOf(name) + ": " + intent.error().message,
-          "the text of the file names an attachment: check that this attachment holds no address, then remove the "
-          "file");
-    }
+    auto intent = ParseIntent(folders_.intents, name, text);
+    if (!intent) return std::unexpected(intent.error());
     intents.push_back(*std::move(intent));
   }
   return intents;

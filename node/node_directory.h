@@ -53,8 +53,7 @@ class NodeDirectory {
   // Stores an intent (ipam::OpenIntent) before a write is sent whose outcome may become unknown. Returns the intent's
   // ID.
   [[nodiscard]] Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
-  // The attachment's open intent for that block. If its file cannot be understood, the block has no version. Errors:
-  // kIo: the file cannot be read.
+  // The attachment's open intent for that block. A file that cannot be read or understood is an error.
   [[nodiscard]] Expected<std::optional<ipam::OpenIntent>> ReadIntent(const ipam::Attachment& attachment,
                                                                      const ipam::Block& block) const;
   [[nodiscard]] Expected<void> CloseIntent(const std::string& id) const;
