@@ -43,13 +43,12 @@ class Direct {
       : attachment_(AttachmentOf(container)),
         directory_(node::NodeDirectory::Open(run_dir, "n1", "https://model.example:6443").value()),
         store_(api, directory_, runtime_,
-               {.node = "n1",
-                .call = CallOptions::Within(std::chrono::seconds(20)),
-                .lock_deadline = 0,
-                .attachment = attachment_}),
+               {.node = "n1", .call = CallOptions::Within(std::chrono::seconds(20)), .attachment = attachment_}),
         engine_(store_, runtime_) {}
 
   Expected<void> Add() {
+    const auto lock = directory_.Lock(/*deadline=*/0);
+    if (!lock) return std::unexpected(lock.error());
     const auto added = engine_.Add({.attachment = attachment_,
                                     .interface = "eth0",
                                     .pod_namespace = "ns",
@@ -60,7 +59,11 @@ class Direct {
     if (!added) return std::unexpected(added.error());
     return {};
   }
-  Expected<void> Del() { return engine_.Del(attachment_); }
+  Expected<void> Del() {
+    const auto lock = directory_.Lock(/*deadline=*/0);
+    if (!lock) return std::unexpected(lock.error());
+    return engine_.Del(attachment_);
+  }
 
  private:
   ipam::Attachment attachment_;

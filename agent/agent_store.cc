@@ -120,12 +120,7 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
       remote_(parts.api, parts.directory, runtime,
               {.node = parts.own.node(),
                .call = {.deadline = deadline, .stop = {}},
-               .lock_deadline = 0,
-               .takes_node_lock = false,
-               // A successor lists the node's blocks once, and settles the open intents. After that, this agent must
-               // not send a write that no fence stops.
-               .begin_attempt = [&directory = parts.directory,
-                                 instance = parts.own.instance()] { return directory.HoldNodeOwnership(instance); },
+               .agent_instance = parts.own.instance(),
                .on_unreadable =
                    [](const Error& error) {
                      spdlog::warn("block cannot be read, so it is not used err=\"{}\"", error.message);

@@ -103,6 +103,7 @@ DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkCo
     : environment_(environment),
       config_(config),
       started_(started),
+      lock_deadline_(node::BootTimeNow() + std::chrono::nanoseconds(config.ipam.timeout).count() * 4 / 5),
       place_(std::move(place)),
       clock_(k8sclient::RealClock(), [this](const std::string& note) { place_.directory.WriteNote(kClockNote, note); }),
       api_(*place_.api, clock_),
@@ -111,17 +112,13 @@ DirectCall::DirectCall(const cni::Environment& environment, const cni::NetworkCo
       call_(environment, config, store_, runtime_) {}
 
 node::DirectStoreOptions DirectCall::StoreOptions() {
-  const auto timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(config_.ipam.timeout).count();
-  node::DirectStoreOptions options{.node = place_.node,
-                                   .call = runtime_.RequestOptions(),
-                                   .lock_deadline = node::BootTimeNow() + timeout_ns * 4 / 5};
+  node::DirectStoreOptions options{.node = place_.node, .call = runtime_.RequestOptions()};
   options.on_unreadable = [](const Error& error) {
     std::fprintf(stderr, "berth-direct: block cannot be read, so it is not used: %s\n", error.message.c_str());
   };
   options.attachment = cni::MakeAttachment(config_.name, environment_.container_id, environment_.ifname);
   if (environment_.verb == cni::Verb::kDel) options.recent = node::RecentUse::kIfItHolds;
   if (environment_.verb == cni::Verb::kAdd) options.recent = node::RecentUse::kUnlessItHolds;
-  options.on_locked = [this] { return EnterTurn(); };
   return options;
 }
 
@@ -136,7 +133,7 @@ Expected<std::string> DirectCall::Serve() {
     case cni::Verb::kDel:
       return silent(Del());
     case cni::Verb::kCheck:
-      return silent(call_.Check());
+      return silent(Check());
     case cni::Verb::kGc:
       return silent(Gc());
     case cni::Verb::kStatus:
@@ -149,6 +146,9 @@ Expected<std::string> DirectCall::Serve() {
 }
 
 Expected<void> DirectCall::EnterTurn() {
+  auto locked = place_.directory.Lock(lock_deadline_);
+  if (!locked) return std::unexpected(locked.error());
+  lock_ = *std::move(locked);
   // Read the note now: the previous call wrote it while it held the lock, and may have been the first that got an
   // answer from the API server.
   clock_.Recall(place_.directory.ReadNote(kClockNote).value_or(std::string()));
@@ -168,13 +168,15 @@ Expected<std::string> DirectCall::Add() {
   auto running = place_.directory.HoldRunning(attachment());
   if (!running) return std::unexpected(running.error());
   running_ = *std::move(running);
-  auto answer = call_.Add(*request);
+  const auto entered = EnterTurn();
+  auto answer = entered ? call_.Add(*request) : std::unexpected(entered.error());
   if (!answer) {
     EndRunning();
     return std::unexpected(answer.error());
   }
   is_new_ = answer->is_new;
-  store_.Unlock();
+  store_.LockReleased();
+  lock_.Close();
   return std::move(answer->text);
 }
 
@@ -186,21 +188,26 @@ void DirectCall::EndRunning() {
 Expected<void> DirectCall::TakeBackAdd() {
   EndRunning();
   if (!is_new_) return {};
-  if (auto locked = store_.Lock(); !locked) return locked;
+  if (auto entered = EnterTurn(); !entered) return entered;
   return call_.engine().Del(attachment());
+}
+
+Expected<void> DirectCall::Check() {
+  if (auto entered = EnterTurn(); !entered) return entered;
+  return call_.Check();
 }
 
 Expected<void> DirectCall::Del() {
   // Take the lock first: a running ADD of this attachment then ends before this DEL, and if the ADD's process dies,
   // this DEL sees its intents.
-  if (auto locked = store_.Lock(); !locked) return locked;
+  if (auto entered = EnterTurn(); !entered) return entered;
   if (auto marked = place_.directory.MarkDeleted(attachment(), started_); !marked) return marked;
   place_.directory.ForgetRunning(attachment());
   return call_.engine().Del(attachment());
 }
 
 Expected<void> DirectCall::Gc() {
-  if (auto locked = store_.Lock(); !locked) return locked;
+  if (auto entered = EnterTurn(); !entered) return entered;
   // The runtime made its list before this process started. The list may lack an ADD that was running then, and cannot
   // have an ADD that started later. Read these ADDs under the lock, because other ADDs may write entries until
   // this call has the lock.

@@ -51,11 +51,14 @@ class DirectCall {
 
  private:
   [[nodiscard]] node::DirectStoreOptions StoreOptions();
-  // Called each time the store has taken the lock, before it reads anything for a write.
+  // Takes the node's lock, and then checks if this call may still be served. Call before the store reads anything: a
+  // call may wait for the lock for long, and what it read before would be outdated by then. Errors: those of
+  // NodeDirectory::Lock; the node is in agent mode; a DEL came after this ADD started.
   [[nodiscard]] Expected<void> EnterTurn();
   [[nodiscard]] Expected<std::string> Add();
   // Records that this ADD no longer runs.
   void EndRunning();
+  [[nodiscard]] Expected<void> Check();
   [[nodiscard]] Expected<void> Del();
   [[nodiscard]] Expected<void> Gc();
   [[nodiscard]] Expected<void> Status();
@@ -63,6 +66,7 @@ class DirectCall {
   const cni::Environment& environment_;
   const cni::NetworkConfig& config_;
   node::BootNanos started_;
+  node::BootNanos lock_deadline_;  // after four fifths of the call's time limit
   DirectPlace place_;
   // A call may use blocks that an earlier call has saved, before it has any answer of the API server. Therefore it
   // reads the time from the earlier call's note, after it has taken the lock.
@@ -71,6 +75,7 @@ class DirectCall {
   ProcessRuntime runtime_;
   node::DirectStore store_;
   node::IpamCall call_;
+  node::HeldFile lock_;
   node::HeldFile running_;
   bool is_new_ = false;
 };

@@ -120,27 +120,11 @@ DirectStore::DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ip
       directory_(directory),
       runtime_(runtime),
       options_(std::move(options)),
-      recent_(directory_, options_.takes_node_lock) {}
-
-void DirectStore::Unlock() {
-  recent_.Drop();
-  lock_.Close();
-}
-
-Expected<void> DirectStore::Lock() {
-  if (lock_.is_open() || !options_.takes_node_lock) return {};
-  auto locked = directory_.Lock(options_.lock_deadline);
-  if (!locked) return std::unexpected(locked.error());
-  lock_ = *std::move(locked);
-  if (!options_.on_locked) return {};
-  auto entered = options_.on_locked();
-  if (!entered) Unlock();
-  return entered;
-}
+      recent_(directory_, options_.agent_instance.empty()) {}
 
 Expected<HeldFile> DirectStore::BeginAttempt() const {
-  if (!options_.begin_attempt) return HeldFile();
-  return options_.begin_attempt();
+  if (options_.agent_instance.empty()) return HeldFile();
+  return directory_.HoldNodeOwnership(options_.agent_instance);
 }
 
 Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std::string> names,
@@ -149,7 +133,6 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
   if (is_hint) {
     // Take the lock before the pools are read: a call may wait for the lock for long, and older pools would be outdated
     // by then.
-    if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
     if (auto recent = recent_.Pools(names)) return *std::move(recent);
   }
   const BootNanos begin = BootTimeNow();
@@ -226,7 +209,6 @@ Expected<ipam::Labels> DirectStore::ReadNamespaceLabels(const std::string& name)
 }
 
 Expected<std::vector<BlockView>> DirectStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
-  if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
   const bool is_own = scope == ipam::BlockScope::kOwn;
   if (is_own && freshness == ipam::Freshness::kHint && options_.recent != RecentUse::kNever) {
     auto recent = recent_.Take();
@@ -322,7 +304,6 @@ bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std
 }
 
 Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change& change) {
-  if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
   auto intent = Intent::Of(directory_, change.attachment, *seen);
   if (!intent) return std::unexpected(intent.error());
   BlockView base = seen;
@@ -380,7 +361,6 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
 }
 
 Expected<BlockView> DirectStore::Create(const ipam::Block& block) {
-  if (auto locked = Lock(); !locked) return std::unexpected(locked.error());
   const auto attempt = BeginAttempt();
   if (!attempt) return std::unexpected(attempt.error());
   if (!block.shared()) recent_.BeginWrite();

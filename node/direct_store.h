@@ -2,10 +2,9 @@
 // DirectStore: the BlockStore that sends requests to the API server, one after another. Direct mode uses it for
 // everything, the agent for Shared blocks and claims.
 //
-// In direct mode each call of a node holds the lock of the NodeDirectory from its first read of pools or blocks to its
-// last write. The lock lets only one call at a time write the node's blocks. Because of the lock, a LIST with
-// NotOlderThan and the version of the last write is never outdated. DirectStore stores an intent on disk before it
-// sends a write whose outcome may become unknown.
+// In direct mode the caller holds the lock of the NodeDirectory while it uses the store. The lock lets only one call at
+// a time write the node's blocks. Because of the lock, a LIST with NotOlderThan and the version of the last write is
+// never outdated. DirectStore stores an intent on disk before it sends a write whose outcome may become unknown.
 #pragma once
 
 #include <cstdint>
@@ -35,18 +34,13 @@ enum class RecentUse : std::uint8_t {
 
 struct DirectStoreOptions {
   std::string node;
-  // Time limit of every request. (`lock_deadline` limits the wait for the lock.)
-  k8sclient::CallOptions call;
-  BootNanos lock_deadline = 0;
-  // False: the agent uses this store. The agent holds the node's lock as long as it lives.
-  bool takes_node_lock = true;
+  k8sclient::CallOptions call;  // time limit of every request
+  // The agent that uses this store; empty: direct mode. The store holds the ownership of the node during each attempt
+  // to write, and until the intent of a successful attempt is closed. If another agent is the owner, the store writes
+  // nothing: a successor lists the node's blocks once and settles the open intents, and no fence would stop the write.
+  std::string agent_instance = {};
   RecentUse recent = RecentUse::kNever;
   ipam::Attachment attachment = {};  // the call's attachment
-  // Called each time the store has taken the lock. After an error the store releases the lock, and Lock fails.
-  std::function<Expected<void>()> on_locked = {};
-  // Called at the start of each attempt to write. The store keeps the returned file open until the attempt has ended
-  // and, if it has succeeded, the intent is closed. After an error the store writes nothing more.
-  std::function<Expected<HeldFile>()> begin_attempt = {};
   // Called for each block that cannot be read. The store leaves such a block out, as if all of its addresses were in
   // use.
   std::function<void(const Error&)> on_unreadable = [](const Error&) {};
@@ -57,10 +51,8 @@ class DirectStore final : public ipam::BlockStore {
   // The references must outlive the store. Used by one thread.
   DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ipam::Runtime& runtime, DirectStoreOptions options);
 
-  // Waits for the node's lock. If the store has the lock already, does nothing. Errors: those of NodeDirectory::Lock
-  // and of on_locked.
-  [[nodiscard]] Expected<void> Lock();
-  void Unlock();
+  // Call when the node's lock is released: later writes of other processes are unknown.
+  void LockReleased() { recent_.Drop(); }
 
   [[nodiscard]] const std::string& Node() const override { return options_.node; }
   [[nodiscard]] Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
@@ -79,6 +71,7 @@ class DirectStore final : public ipam::BlockStore {
  private:
   class Intent;
 
+  // The ownership of the node; in direct mode a file that is not open.
   [[nodiscard]] Expected<HeldFile> BeginAttempt() const;
   [[nodiscard]] Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names, bool is_hint);
   [[nodiscard]] Expected<ipam::Labels> ReadLabels(const std::string& path);
@@ -95,7 +88,6 @@ class DirectStore final : public ipam::BlockStore {
   DirectStoreOptions options_;
   RecentView recent_;
   std::map<std::string, ipam::PoolView> latest_;  // pools that this call read with kLatest, by name
-  HeldFile lock_;
 };
 
 }  // namespace berth::node

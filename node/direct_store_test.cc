@@ -46,12 +46,10 @@ class DirectStoreTest : public testing::Test {
 
  protected:
   NodeDirectory directory_ = NodeDirectory::Open(folder_, "n1", "https://model").value();
-  [[nodiscard]] DirectStore NewStore() {
-    return {api_, directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
-  }
+  [[nodiscard]] DirectStore NewStore() { return {api_, directory_, runtime_, {.node = "n1", .call = {}}}; }
   PatientRuntime runtime_;
   k8sclient::testing::ModelApi api_;
-  DirectStore store_{api_, directory_, runtime_, {.node = "n1", .call = {}, .lock_deadline = BootTimeNow()}};
+  DirectStore store_{api_, directory_, runtime_, {.node = "n1", .call = {}}};
 };
 
 // The controller deleted the empty block, and n2 has created a block of the same name since then.
@@ -187,13 +185,12 @@ TEST_F(DirectStorePoolTest, TakesNoAddressOfABlockThatAnEarlierCallProvedByAYoun
   const std::vector<std::string> names{"sh"};
   const auto before = store_.ReadPools(names, ipam::Freshness::kHint);
   ASSERT_TRUE(before.has_value()) << before.error().message;
-  store_.Unlock();
+  store_.LockReleased();
   api_.Change(pools_path_, "sh", [](nlohmann::json& pool) { pool["status"]["withheld"] = {"10.88.0.4-10.88.0.7"}; });
   DirectStore earlier = NewStore();
   const auto created = earlier.Create(block_);
   ASSERT_TRUE(created.has_value()) << created.error().message;
   ASSERT_TRUE(earlier.ReadPools(names, ipam::Freshness::kLatest).has_value());
-  earlier.Unlock();
   const auto pool = store_.PoolOf(before->front(), *created);
   ASSERT_TRUE(pool.has_value()) << pool.error().message;
   EXPECT_EQ((*pool)->withheld.size(), 1U);

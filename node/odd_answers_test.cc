@@ -42,17 +42,12 @@ class OddAnswers : public testing::TestWithParam<const char*> {
   ~OddAnswers() override { std::filesystem::remove_all(path_); }
   DirectStore Store(const std::string& text) {
     api_.text = text;
-    return {api_,
-            *directory_,
-            runtime_,
-            {.node = "n1", .call = {}, .lock_deadline = BootTimeNow(), .on_unreadable = [this](const Error&) {
-               ++reports_;
-             }}};
+    return {
+        api_, *directory_, runtime_, {.node = "n1", .call = {}, .on_unreadable = [this](const Error&) { ++reports_; }}};
   }
   static std::string ListOf(const std::string& item) {
     return R"({"metadata":{"resourceVersion":"1"},"items":[)" + item + "]}";
   }
-  [[nodiscard]] const NodeDirectory& directory() const { return *directory_; }
   int reports_ = 0;
 
  private:
@@ -72,19 +67,6 @@ TEST_P(OddAnswers, AreNotTheNamedPools) {
   const auto pools = Store(ListOf(GetParam())).ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint);
   ASSERT_TRUE(pools.has_value());
   EXPECT_TRUE(pools->empty());
-}
-
-// If berth-direct read pools before it had the lock, the pools could be as old as the wait for the lock.
-TEST_F(OddAnswers, PoolsAreReadOnlyWithTheLock) {
-  DirectStore store = Store(ListOf(""));
-  {
-    const auto lock = directory().Lock(BootTimeNow());
-    ASSERT_TRUE(lock.has_value());
-    const auto pools = store.ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint);
-    ASSERT_FALSE(pools.has_value());
-    EXPECT_EQ(pools.error().code, ErrorCode::kTimeout);
-  }
-  EXPECT_TRUE(store.ReadPools({{"p1", "p2"}}, ipam::Freshness::kHint).has_value());
 }
 
 TEST_P(OddAnswers, AreNoBlocksOfASpace) {
