@@ -52,13 +52,12 @@ std::uint32_t CountFree(const Block& block, const std::vector<OffsetRange>& assi
   return free;
 }
 
-// The first free offset from `from` on that is not on standby; after the last offset the search continues at 0.
-std::optional<BlockOffset> NextFree(const Block& block, const std::vector<OffsetRange>& assignable, BlockOffset from,
-                                    std::int64_t now_ms) {
+// The first offset from `from` on that `is_free` accepts; after the last offset the search continues at 0.
+std::optional<BlockOffset> NextFree(const std::vector<OffsetRange>& assignable, BlockOffset from, const auto& is_free) {
   std::optional<BlockOffset> wrapped;
   for (const OffsetRange& range : assignable) {
     for (BlockOffset offset = range.first; offset <= range.last; ++offset) {
-      if (!IsFree(block, offset, now_ms) || block.standby.contains(offset)) continue;
+      if (!is_free(offset)) continue;
       if (offset >= from) return offset;
       if (!wrapped) wrapped = offset;
     }
@@ -175,7 +174,9 @@ Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::opt
     if (!wanted) return std::unexpected(wanted.error());
     return Put(block, pool, std::move(entry), *wanted, now_ms);
   }
-  const auto found = NextFree(block, assignable, block.next, now_ms);
+  const auto found = NextFree(assignable, block.next, [&](BlockOffset offset) {
+    return IsFree(block, offset, now_ms) && !block.standby.contains(offset);
+  });
   const auto offset = found ? found : NextAmong(block, assignable, block.standby, block.next, now_ms);
   if (!offset) return Full(block);
   auto taken = Put(block, pool, std::move(entry), *offset, now_ms);
@@ -197,8 +198,10 @@ void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int6
   const std::vector<OffsetRange> assignable = AssignableOffsets(block, pool);
   EraseIf(block.standby, [&](BlockOffset offset) { return !Covers(assignable, offset); });
   while (block.standby.size() < wanted) {
-    const auto offset = NextFree(block, assignable, block.next, now_ms);
-    if (!offset || block.allocations.contains(*offset)) break;
+    const auto offset = NextFree(assignable, block.next, [&block](BlockOffset one) {
+      return !block.allocations.contains(one) && !block.standby.contains(one);
+    });
+    if (!offset) break;
     block.standby.insert(*offset);
     block.next = (*offset + 1) % block.size();
   }

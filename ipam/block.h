@@ -101,8 +101,8 @@ using BlockView = std::shared_ptr<const Block>;
 [[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const OffsetSet& among,
                                             std::int64_t now_ms);
 
-// Removes from standby the addresses that the pool may not give any more. Then puts free addresses on standby until
-// `wanted` are, no address is free, or the next free address still has a cooling entry. Sets `free` and `next`.
+// Removes from standby the addresses that the pool may not give any more. Then puts addresses without an entry on
+// standby until `wanted` are, or no such address is left. Sets `free` and `next`.
 void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
 
 // True: the block has an entry that is neither cooling nor reserved, so a pod may have an address of the block.

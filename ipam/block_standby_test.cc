@@ -67,6 +67,15 @@ TEST(RefillStandby, TakesNothingThatHasAnEntry) {
   EXPECT_EQ(block.standby, OffsetSet{14});
 }
 
+// The agent has not removed the entry yet.
+TEST(RefillStandby, SkipsACoolingEntryWhoseTimeIsOver) {
+  const Pool pool = StandbyPool("10.1.0.0/28");
+  Block block = NewBlock(pool, pool.subnet, "n1");
+  block.allocations[2] = FormatEntry(CoolingEntry{.until_ms = kStandbyNow - 1, .forget = {}}).value();
+  RefillStandby(block, pool, 3, kStandbyNow);
+  EXPECT_EQ(block.standby, (OffsetSet{1, 3, 4}));
+}
+
 TEST(RefillStandby, LetsGoOfWhatThePoolDoesNotAssignAnyMore) {
   Pool pool = StandbyPool("10.1.0.0/26");
   Block block = BlockOf(pool);

@@ -146,10 +146,10 @@ TEST(ApplyOnStandby, OfNoAddressesIsExhausted) {
 TEST(Prepare, PutsFreeAddressesOnStandby) {
   Block block = ChangedBlock();
   ApplyStandbyPlan({.pool = ChangedPoolView(), .now_ms = kChangeNow}, block, 4);
-  EXPECT_EQ(ShownBlock(block), "0=a 1=b 4=~ 5=~ s2 s3 free 5") << "what cooled rests until it is swept";
+  EXPECT_EQ(ShownBlock(block), "0=a 1=b 4=~ 5=~ s2 s3 s6 s7 free 5") << "what cooled rests until it is swept";
   block.allocations.erase(5);
-  ApplyStandbyPlan({.pool = ChangedPoolView(), .now_ms = kChangeNow}, block, 4);
-  EXPECT_EQ(ShownBlock(block), "0=a 1=b 4=~ s2 s3 s5 s6 free 5");
+  ApplyStandbyPlan({.pool = ChangedPoolView(), .now_ms = kChangeNow}, block, 5);
+  EXPECT_EQ(ShownBlock(block), "0=a 1=b 4=~ s2 s3 s5 s6 s7 free 5");
 }
 
 TEST(Prepare, WithoutAPoolTakesAllOffStandby) {
