@@ -40,24 +40,16 @@ std::string Agent::DebugBlocks() const {
 }
 
 std::string Agent::MetricsText() {
-  struct Sum {
-    std::size_t blocks = 0;
-    std::size_t used = 0;
-    std::size_t free = 0;
-  };
-  std::map<std::string, Sum> sums;
+  Metrics::Found found{.journal = has_taken_over_ ? journal_->Size() : 0,
+                       .handed_out = own_.HandedOut().size(),
+                       .clock_difference = server_clock_.Difference()};
   for (const ipam::BlockView& block : own_.Snapshot()) {
-    Sum& sum = sums[block->pool];
-    ++sum.blocks;
-    sum.used += block->used();
-    sum.free += block->free;
+    Metrics::Found::Pool& pool = found.pools[block->pool];
+    ++pool.blocks;
+    pool.used += block->used();
+    pool.free += block->free;
   }
-  metrics_.BeginPools();
-  for (const auto& [pool, sum] : sums) metrics_.Pool(pool, sum.blocks, sum.used, sum.free);
-  metrics_.SetJournal(has_taken_over_ ? journal_->Size() : 0);
-  metrics_.SetHandedOut(own_.HandedOut().size());
-  if (const auto difference = server_clock_.Difference()) metrics_.SetClockDifference(*difference);
-  return metrics_.Text();
+  return metrics_.Text(found);
 }
 
 void Agent::ReportClock() {

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace berth::agent {
@@ -28,15 +30,21 @@ class Metrics {
   void ClaimedAhead(const std::string& pool);
 
   void SetCallsWaiting(std::size_t count);
-  void SetJournal(std::size_t pending);
-  void SetHandedOut(std::size_t pending);
-  // This machine's clock minus the API server's clock. Text shows no difference before the first call.
-  void SetClockDifference(std::chrono::milliseconds difference);
-  // Replaces the numbers of all pools: call BeginPools, and then Pool for each pool.
-  void BeginPools();
-  void Pool(const std::string& pool, std::size_t blocks, std::size_t used, std::size_t free);
 
-  [[nodiscard]] std::string Text() const;
+  // What MetricsText finds at the moment of its call.
+  struct Found {
+    struct Pool {
+      std::size_t blocks = 0;
+      std::size_t used = 0;
+      std::size_t free = 0;
+    };
+    std::map<std::string, Pool> pools = {};  // by name
+    std::size_t journal = 0;                 // pending DELs
+    std::size_t handed_out = 0;
+    // This machine's clock minus the API server's clock; nullopt: not known yet.
+    std::optional<std::chrono::milliseconds> clock_difference = {};
+  };
+  [[nodiscard]] std::string Text(const Found& found) const;
 
  private:
   struct Families;
