@@ -90,22 +90,19 @@ std::shared_ptr<OwnBlocks::Waiter> OwnBlocks::TakeWaiter(ChangeId id) {
   return waiter;
 }
 
-OwnBlocks::Delivery OwnBlocks::Prepare(News&& news) {
-  Delivery delivery{.news = std::move(news), .settled = {}};
-  for (const ChangeId id : delivery.news.settled) {
-    if (auto waiter = TakeWaiter(id)) delivery.settled.push_back(std::move(waiter));
+void OwnBlocks::Deliver(Lock& lock, const News& news) {
+  std::vector<std::shared_ptr<Waiter>> settled;
+  for (const ChangeId id : news.settled) {
+    if (auto waiter = TakeWaiter(id)) settled.push_back(std::move(waiter));
   }
   ++delivering_;
-  return delivery;
-}
-
-void OwnBlocks::Deliver(const Delivery& delivery) {
-  for (const agent_core::Report& report : delivery.news.reports) observer_.Tell(report);
+  lock.native().unlock();
+  for (const agent_core::Report& report : news.reports) observer_.Tell(report);
   // Remove notes before any call is answered: an answered DEL must not leave a note behind.
-  for (const auto& waiter : delivery.settled) waiter->done(nullptr);
+  for (const auto& waiter : settled) waiter->done(nullptr);
+  lock.native().lock();
   std::vector<std::pair<std::shared_ptr<Waiter>, const agent_core::Outcome*>> to_call;
-  Lock lock(mutex_);
-  for (const agent_core::Outcome& outcome : delivery.news.outcomes) {
+  for (const agent_core::Outcome& outcome : news.outcomes) {
     auto waiter = TakeWaiter(outcome.id);
     if (waiter == nullptr) continue;
     if (waiter->done) {
@@ -115,9 +112,10 @@ void OwnBlocks::Deliver(const Delivery& delivery) {
       waiter->changed.notify_one();
     }
   }
-  lock.unlock();
+  lock.native().unlock();
   for (const auto& [waiter, outcome] : to_call) waiter->done(outcome->result);
-  lock.lock();
+  to_call.clear();
+  lock.native().lock();
   if (--delivering_ == 0) no_deferred_left_.notify_all();
 }
 
@@ -190,19 +188,18 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
   News news;
   while (true) {
     const agent_core::Step step = core_.Next(*state, TimeNow(), news);
-    const Delivery delivery = Prepare(std::exchange(news, {}));
+    Deliver(lock, std::exchange(news, {}));
+    if (std::holds_alternative<agent_core::Done>(step)) break;
     lock.unlock();
-    Deliver(delivery);
     const Now asked = TimeNow();
     std::optional<Expected<BlockView>> answer;
     if (const auto* pause = std::get_if<agent_core::Pause>(&step)) {
       std::this_thread::sleep_until(pause->until);
-    } else if (!std::holds_alternative<agent_core::Done>(step)) {
+    } else {
       answer = Perform(block, step);
       if (!*answer) observer_.NoteFailedRequest(answer->error());
     }
     lock.lock();
-    if (std::holds_alternative<agent_core::Done>(step)) break;
     if (answer) core_.Answer(*state, *answer, asked, TimeNow(), news);
   }
   const BlockView observed = Core::End(*state);
@@ -272,9 +269,7 @@ void OwnBlocks::RunFlusher() {
       lock.lock();
     }
   }
-  const Delivery delivery = Prepare(core_.EndDeferred());
-  lock.unlock();
-  Deliver(delivery);
+  Deliver(lock, core_.EndDeferred());
 }
 
 void OwnBlocks::AwaitDeferred(SteadyTime deadline) {

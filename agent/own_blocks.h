@@ -171,17 +171,11 @@ class OwnBlocks {
   [[nodiscard]] agent_core::Now TimeNow() const;
   [[nodiscard]] StatePointer FindState(const std::string& name) const BERTH_EXCLUDES(mutex_);
   [[nodiscard]] SignalsPointer SignalsOf(const std::string& block) BERTH_REQUIRES(mutex_);
-  // News of the core, with the waiters of settled addresses.
-  struct Delivery {
-    agent_core::News news = {};
-    std::vector<std::shared_ptr<Waiter>> settled = {};  // waiters of handed-out addresses
-  };
   // Returns nullptr if nobody waits for the result.
   [[nodiscard]] std::shared_ptr<Waiter> TakeWaiter(agent_core::ChangeId id) BERTH_REQUIRES(mutex_);
-  // Call Prepare before you release the lock under which the core made the news, and Deliver after the release.
-  [[nodiscard]] Delivery Prepare(agent_core::News&& news) BERTH_REQUIRES(mutex_);
-  // Calls the observer and the waiters.
-  void Deliver(const Delivery& delivery) BERTH_EXCLUDES(mutex_);
+  // Tells the observer and the waiters, and releases the lock meanwhile. Call it before you release the lock under
+  // which the core made the news.
+  void Deliver(Lock& lock, const agent_core::News& news) BERTH_REQUIRES(mutex_);
   void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const Notes& notes);
 
   [[nodiscard]] Expected<ipam::BlockView> WriteIn(const StatePointer& state, const ipam::Change& change,
@@ -219,8 +213,8 @@ class OwnBlocks {
   std::map<std::string, SignalsPointer> signals_ BERTH_GUARDED_BY(mutex_);  // by block
   std::condition_variable flusher_wakeup_;                                  // wakes RunFlusher, if no caller will send
   SteadyTime flusher_wakes_ BERTH_GUARDED_BY(mutex_) = SteadyTime::min();   // when RunFlusher wakes without a signal
-  std::size_t delivering_ BERTH_GUARDED_BY(mutex_) = 0;  // threads between Prepare and the end of Deliver
-  std::condition_variable no_deferred_left_;             // no deferred change is left
+  std::size_t delivering_ BERTH_GUARDED_BY(mutex_) = 0;                     // threads in Deliver
+  std::condition_variable no_deferred_left_;                                // no deferred change is left
 };
 
 }  // namespace berth::agent

@@ -127,9 +127,8 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
       waiters_[id] = std::make_shared<Waiter>([settled = notes.settled, note](const auto&) { settled(note); });
     }
   }
-  const Delivery delivery = Prepare(std::move(news));
+  Deliver(lock, news);
   lock.unlock();
-  Deliver(delivery);
   for (const node::HandedOut& note : over) notes.settled(note);
 }
 
@@ -164,9 +163,7 @@ void OwnBlocks::TakeProof(const agent_core::Now& asked, bool is_kept) {
   Lock lock(mutex_);
   News news;
   core_.TakeProof(asked.since_boot, is_kept, TimeNow(), news);
-  const Delivery delivery = Prepare(std::move(news));
-  lock.unlock();
-  Deliver(delivery);
+  Deliver(lock, news);
 }
 
 bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
@@ -178,9 +175,7 @@ bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
   }
   News news;
   const bool is_same = core_.Adopt(*state, seen, TimeNow(), news);
-  const Delivery delivery = Prepare(std::move(news));
-  lock.unlock();
-  Deliver(delivery);
+  Deliver(lock, news);
   return is_same;
 }
 
@@ -230,9 +225,7 @@ void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, Ste
   if (state->is_sending || core_.stopped() || state->view->uid != uid) return;
   News news;
   core_.Forget(*state, news);
-  const Delivery delivery = Prepare(std::move(news));
-  lock.unlock();
-  Deliver(delivery);
+  Deliver(lock, news);
 }
 
 Expected<void> OwnBlocks::ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline) {
