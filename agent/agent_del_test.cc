@@ -329,6 +329,21 @@ TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {
   EXPECT_TRUE(Held().empty());
 }
 
+// A container uses the IPv4 address since the first ADD.
+TEST_F(AgentTest, AnUndeliveredAnswerFreesNoAddressThatAnEarlierAddWasTold) {
+  PutPool("p6", "fd00:55::/120", "Node", 122);
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  const auto told = Held();
+  auto body = nlohmann::json::parse(Body("ADD", "c1"));
+  body["config"]["ipam"]["pools"] = {"p1", "p6"};
+  const Reply repeated = agent_->Handle(body.dump());
+  ASSERT_TRUE(repeated.ok) << repeated.body;
+  ASSERT_EQ(Held().size(), 2U);
+  if (repeated.take_back) repeated.take_back();
+  EXPECT_TRUE(Held().contains(*told.begin()));
+}
+
 TEST_F(AgentTest, ARefusedJournalledDelDoesNotDelayOtherDels) {
   PutPool("p2", "10.77.0.0/24", "Node");
   StartAgent();

@@ -19,7 +19,7 @@ inline constexpr std::size_t kAnswerBodyBytesMax = std::size_t{1} << 20;
 
 struct AgentAnswer {
   int status = 0;
-  bool is_new = false;  // Berth-Took: 1: this ADD gave the attachment at least one new address
+  bool is_new = false;  // Berth-Took: 1: this ADD gave the attachment all addresses that it has
   std::string body;
 
   friend bool operator==(const AgentAnswer&, const AgentAnswer&) = default;

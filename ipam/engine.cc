@@ -361,8 +361,8 @@ Expected<AddResult> Engine::Answer(const Call& call) {
         {.address = given->address, .prefix_length = pool->ResultLength(), .gateway = pool->gateway});
     result.routes.insert(result.routes.end(), pool->routes.begin(), pool->routes.end());
     if (result.dns.empty()) result.dns = pool->dns;
-    result.is_new = result.is_new || given->taken_now;
   }
+  result.is_new = std::ranges::all_of(call.given, &Call::Given::taken_now);
   return result;
 }
 

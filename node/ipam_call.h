@@ -19,7 +19,7 @@ namespace berth::node {
 
 struct AddAnswer {
   std::string text;     // the result, in the configuration's cniVersion
-  bool is_new = false;  // false: the attachment had all addresses before, so a failure must free none
+  bool is_new = false;  // false: the attachment had an address before, so a failure must free none
 };
 
 // Returns the start of a process as UNIX time in milliseconds, rounded down like times in entries. `now`: the current
