@@ -247,7 +247,7 @@ bool Controller::WantsRelist(const Decision& decision) {
 
 std::optional<Decision> Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
   const auto began = clock_.Now();
-  const auto relisted = Relist(api_, world_, ReadClock().unix_ms, k8sclient::CallOptions::Within(kRelistMax, stop));
+  const auto relisted = Relist(api_, world_, k8sclient::CallOptions::Within(kRelistMax, stop));
   if (!relisted) {
     HandleFailure(kRelistKey, relisted.error(), kServerKey, began);
     return std::nullopt;

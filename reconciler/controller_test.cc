@@ -128,27 +128,6 @@ TEST_F(ControllerTest, AReservationIsWithheldAndEnteredAndGivenUp) {
   EXPECT_EQ(Space("default")["status"]["withheld"], json::array());
 }
 
-TEST_F(ControllerTest, ABlockThatOnlyTheConsistentListShowsGetsItsEntryBeforeAnythingIsConfirmed) {
-  PutPool("web", {{"subnet", "10.55.0.0/24"}});
-  Settle();
-  PutReservation("r", {{"addresses", {"10.55.0.4"}}});
-  Deliver();
-  PutBlock("web", "10.55.0.0/26", json::object());
-  for (int i = 0; i < 5; ++i) RunPassWithoutNews();
-  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
-}
-
-TEST_F(ControllerTest, AnAddressGivenBackBehindALateWatchGetsItsEntryBeforeAnythingIsConfirmed) {
-  PutPool("web", {{"subnet", "10.55.0.0/24"}});
-  PutBlock("web", "10.55.0.0/26", {{"4", kHeldEntry}});
-  Settle();
-  PutReservation("r", {{"addresses", {"10.55.0.4"}}});
-  Deliver();
-  SetEntry("10.55.0.0-26", "4", nullptr);
-  for (int i = 0; i < 5; ++i) RunPassWithoutNews();
-  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
-}
-
 TEST_F(ControllerTest, AReservationEndsAtItsTime) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   PutBlock("web", "10.55.0.0/26", json::object());

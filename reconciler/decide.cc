@@ -309,32 +309,15 @@ class Pass {
   }
 
   void DecideReservedIn(const std::string& name, const SpacePlan& plan) {
-    ReservedSpace space{.space = name,
-                        .reserved = plan.reserved,
-                        .may_stop_withholding = plan.may_stop_withholding,
-                        .pools_withhold = true};
-    std::vector<ipam::AddressRange> ranges;
-    for (const ReservedRange& item : plan.reserved) ranges.push_back(item.range);
-    const ipam::IntervalSet reserved(ranges);
     std::map<std::string, ipam::Pool> pools;
     for (const std::string& pool_name : plan.pools) {
       const SeenPool& seen = world_.pools.at(pool_name);
-      if (seen.meta.deleting()) continue;
       const auto counted = counted_.find(seen.meta.uid);
-      if (counted == counted_.end()) {
-        // Pods get addresses from this pool, but the space's list was lost. Withholding follows when the list has the
-        // pool again.
-        if (seen.IsReady()) space.pools_withhold = false;
-        continue;
-      }
-      const ipam::Pool& pool = counted->second.pool;
-      pools.emplace(seen.meta.uid, pool);
-      ipam::IntervalSet missing = reserved.Intersection(ipam::AddressRange::Of(pool.subnet));
-      missing.Subtract(ipam::IntervalSet(seen.status.withheld));
-      if (!missing.empty()) space.pools_withhold = false;
+      if (counted != counted_.end() && !seen.meta.deleting()) pools.emplace(seen.meta.uid, counted->second.pool);
     }
-    const ReservedScope scope{.world = world_, .state = state_, .pools = pools, .now = now_, .relisted = relisted_};
-    DecideReserved(scope, space, decision_);
+    DecideReserved({.world = world_, .pools = pools, .now = now_, .relisted = relisted_},
+                   {.space = name, .reserved = plan.reserved, .may_stop_withholding = plan.may_stop_withholding},
+                   decision_);
   }
 
   static const std::vector<crds::AcceptedPool>& AcceptedIn(const SpacePlan& plan) {

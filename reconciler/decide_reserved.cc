@@ -69,10 +69,7 @@ class EntryPlan {
   // attachment. A pod may have an address on standby already; the agent takes the address off standby once it knows of
   // the reservation.
   void DecideKeptAddress(ipam::BlockOffset offset) {
-    if (block_.standby.contains(offset)) {
-      change_.awaits_standby = true;
-      return;
-    }
+    if (block_.standby.contains(offset)) return;
     const auto found = block_.allocations.find(offset);
     if (found == block_.allocations.end()) {
       Add(offset);
@@ -108,22 +105,6 @@ class EntryPlan {
   ReservedChange change_;
 };
 
-void DecideConfirmation(const ReservedScope& scope, const ReservedSpace& space, Decision& decision) {
-  const auto found = scope.state.confirmed.find(space.space);
-  static const std::vector<ReservedRange> kNone;
-  const std::vector<ReservedRange>& confirmed = found == scope.state.confirmed.end() ? kNone : found->second;
-  if (confirmed == space.reserved) return;
-  // If all reserved ranges were confirmed before, they need no new check. But ControllerState has to forget the ranges
-  // that are no longer reserved: if somebody reserves one again, it needs a check.
-  const bool is_less = std::ranges::all_of(
-      space.reserved, [&](const ReservedRange& item) { return std::ranges::find(confirmed, item) != confirmed.end(); });
-  if (is_less || (scope.relisted && space.pools_withhold)) {
-    decision.actions.push_back(ConfirmReserved{.space = space.space, .reserved = space.reserved});
-  } else if (space.pools_withhold) {
-    decision.wants_relist.insert(SpaceKey(space.space));
-  }
-}
-
 }  // namespace
 
 ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
@@ -141,7 +122,6 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
   for (const ReservedRange& item : space.reserved) ranges.push_back(item.range);
   const ipam::IntervalSet kept(ranges);
   std::size_t changes = 0;
-  bool awaits_standby = false;
   for (const auto& [name, seen] : scope.world.blocks()) {
     if (seen.entries.reserved == 0 && kept.empty()) continue;
     if (seen.space != space.space || seen.block == nullptr || seen.block->deleting) continue;
@@ -151,7 +131,6 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     const bool may_remove = scope.relisted && space.may_stop_withholding;
     ReservedChange change = WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
     if (change.next_ms) decision.WakeAt(*change.next_ms);
-    awaits_standby = awaits_standby || change.awaits_standby;
     if (change.wants_removal && space.may_stop_withholding) decision.wants_relist.insert(BlockKey(name));
     if (!change.after) continue;
     if (++changes > kBlockChangesMax) {
@@ -160,9 +139,6 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     }
     decision.actions.push_back(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
   }
-  // The API server may refuse a change that this decision makes, so the controller confirms only when no block needs a
-  // change.
-  if (changes == 0 && !awaits_standby) DecideConfirmation(scope, space, decision);
 }
 
 }  // namespace berth::reconciler

@@ -2,10 +2,8 @@
 // Reservations in blocks: the controller writes an entry "! <reservation>" for each reserved address without another
 // entry.
 //
-// A pod that holds a reserved address keeps it, and the reserved entry follows when the address is freed. Before the
-// controller may say that reservations are in force, the pools must withhold the addresses. After that the controller
-// must have looked at every existing block, and none may have such an address on standby. A node that makes a block
-// later reads the pool before it gives addresses of the block.
+// A pod that holds a reserved address keeps it, and the reserved entry follows when the address is freed. A node that
+// makes a block reads the pool, which withholds reserved addresses, before the node gives addresses of the block.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +23,6 @@ struct ReservedChange {
   std::optional<ipam::Block> after;     // nothing: the block is as it should be
   bool wants_removal = false;           // an entry would be removed if `may_remove` were true
   std::optional<std::int64_t> next_ms;  // a reserved address still cools until this UNIX time (ms)
-  bool awaits_standby = false;          // a reserved address is on standby: the node's agent may still give it to a pod
 };
 [[nodiscard]] ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
                                           const std::vector<ReservedRange>& reserved, std::int64_t now_ms,
@@ -36,21 +33,17 @@ struct ReservedSpace {
   std::string space;
   std::vector<ReservedRange> reserved;
   bool may_stop_withholding = true;  // see MayStopWithholding
-  // The world shows that the status of every accepted pool withholds the pool's reserved addresses, and that no pool is
-  // Ready without being accepted.
-  bool pools_withhold = false;
 };
 
 // Inputs of a decision about one space.
 struct ReservedScope {
   const World& world;
-  const ControllerState& state;
   const std::map<std::string, ipam::Pool>& pools;  // the pools whose blocks are changed, by UID
   const Now& now;
   bool relisted = false;
 };
 
-// Adds changes of blocks, and the confirmation that reservations are in force.
+// Adds changes of blocks.
 void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Decision& decision);
 
 }  // namespace berth::reconciler

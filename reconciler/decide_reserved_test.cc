@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations in blocks: which entries come, which go, which stay, and when the controller confirms the reservations.
+// Reservations in blocks: which entries come, which go, and which stay.
 #include "reconciler/decide_reserved.h"
 
 #include <functional>
@@ -135,7 +135,7 @@ class ReservedInSpace : public testing::Test {
     t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true, .withheld = withheld});
     t_.Space("default", {"web"}, withheld);
   }
-  // Lines about blocks and confirmations, and requests for a relist.
+  // Lines about blocks, and requests for a relist.
   Lines Reserved(bool relisted) {
     Lines lines = t_.Lines(relisted);
     std::erase_if(lines,
@@ -145,13 +145,13 @@ class ReservedInSpace : public testing::Test {
   TestWorld t_;
 };
 
-TEST_F(ReservedInSpace, WithoutReservationsThereIsNothingToDoNorToConfirm) {
+TEST_F(ReservedInSpace, WithoutReservationsThereIsNothingToDo) {
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}});
   EXPECT_THAT(Reserved(/*relisted=*/false), IsEmpty());
   EXPECT_THAT(Reserved(/*relisted=*/true), IsEmpty());
 }
 
-TEST_F(ReservedInSpace, EntriesAreWrittenAtOnceButNothingIsConfirmedBeforeThePoolsWithhold) {
+TEST_F(ReservedInSpace, EntriesAndWithheldAddressesAreWrittenAtOnce) {
   t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
   const Lines want = {"block 10.55.0.0-26 entries=[7:! r]"};
   EXPECT_EQ(Reserved(/*relisted=*/false), want);
@@ -159,65 +159,19 @@ TEST_F(ReservedInSpace, EntriesAreWrittenAtOnceButNothingIsConfirmedBeforeThePoo
   EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains(HasSubstr("pool web ready=True/Accepted withheld=[10.55.0.7]")));
 }
 
-TEST_F(ReservedInSpace, OnceThePoolsWithholdAllBlocksAreLookedAt) {
-  t_.Reservation("r", {"10.55.0.7"});
-  Settle({"10.55.0.7"});
-  EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"relist for IPSpace/default"});
-  EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"confirm default 1"});
-}
-
-TEST_F(ReservedInSpace, NothingIsConfirmedInTheDecisionThatStillWritesAnEntry) {
-  t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {});
-  Settle({"10.55.0.7"});
-  EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"block 10.55.0.0-26 entries=[7:! r]"});
-}
-
 // The node's agent gives the address to pods until it knows of the reservation.
-TEST_F(ReservedInSpace, NothingIsConfirmedWhileAKeptAddressIsOnStandby) {
+TEST_F(ReservedInSpace, AKeptAddressOnStandbyGetsItsEntryWhenItIsNotOnStandbyAnyMore) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {7, 8}});
   EXPECT_THAT(Reserved(/*relisted=*/true), IsEmpty());
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {8}});
   EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"block 10.55.0.0-26 entries=[5:held,7:! r]"});
-  t_.Block("10.55.0.0/26", "web", {{5, kHeld}, {7, "! r"}}, {.standby = {8}});
-  EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"confirm default 1"});
-}
-
-TEST_F(ReservedInSpace, WhatIsConfirmedIsNotAskedAboutAgain) {
-  t_.Reservation("r", {"10.55.0.7"});
-  Settle({"10.55.0.7"});
-  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  EXPECT_THAT(Reserved(/*relisted=*/false), IsEmpty());
-  t_.Reservation("r2", {"10.66.0.7"});
-  EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains("relist for IPSpace/default"));
-}
-
-TEST_F(ReservedInSpace, LessThanWasConfirmedNeedsNoRelistButIsRemembered) {
-  t_.Reservation("r", {"10.55.0.7"});
-  Settle({"10.55.0.7"});
-  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}, {ipam::RangeOf("10.55.0.9"), "gone"}};
-  EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"confirm default 1"});
-}
-
-TEST_F(ReservedInSpace, TheSameAddressForAnotherReservationIsNew) {
-  t_.Reservation("other", {"10.55.0.7"});
-  Settle({"10.55.0.7"});
-  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
-  EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"relist for IPSpace/default"});
-}
-
-TEST_F(ReservedInSpace, APoolThatHandsOutButIsNotInTheListMustBeWaitedFor) {
-  t_.Reservation("r", {"10.55.0.7"});
-  Settle({"10.55.0.7"});
-  t_.Space("default", {}, {"10.55.0.7"});
-  EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("confirm"))));
 }
 
 TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyAfterARelist) {
   Settle({"10.55.0.7"});
   t_.Block("10.55.0.0/26", "web", {{7, "! r"}});
-  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   const Lines stale = t_.Lines(/*relisted=*/false);
   EXPECT_THAT(stale, Not(Contains(HasSubstr("entries"))));
   EXPECT_THAT(stale, Not(Contains(HasSubstr("withheld=[]"))));
@@ -238,7 +192,6 @@ TEST_F(ReservedInSpace, WhatIsWithheldGrowsWithoutARelist) {
 TEST_F(ReservedInSpace, AnExpiredReservationCountsAsGone) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.7"}, kTestNowMs + 5000).Block("10.55.0.0/26", "web", {{7, "! r"}});
-  t_.state.confirmed["default"] = {{ipam::RangeOf("10.55.0.7"), "r"}};
   const Decision before = t_.Decide(/*relisted=*/true);
   EXPECT_EQ(before.wake_unix_ms, kTestNowMs + 5000);
   EXPECT_THAT(TestWorld::Describe(before), Not(Contains(HasSubstr("entries"))));

@@ -29,7 +29,6 @@ struct KeyVisitor {
   }
   ObjectKey operator()(const ReportOrphans& /*a*/) const { return "orphans"; }
   ObjectKey operator()(const ReportContested& /*a*/) const { return "contested"; }
-  ObjectKey operator()(const ConfirmReserved& a) const { return SpaceKey(a.space); }
   ObjectKey operator()(const CreateBlock& a) const { return BlockKey(a.block.name); }
   ObjectKey operator()(const ShowNumbers& a) const { return NodeKey(a.node); }
   ObjectKey operator()(const ListPods& a) const { return PodListKey(a.node); }

@@ -136,12 +136,6 @@ struct ContestedAddress {
 struct ReportContested {
   std::vector<ContestedAddress> addresses;  // all that exist
 };
-// Notes that reservations are in force: after all pools of the space withheld them, the controller looked at every
-// existing block, and each reserved address was held, cooling or had its entry. No request.
-struct ConfirmReserved {
-  std::string space;
-  std::vector<ReservedRange> reserved;
-};
 
 // Creates an empty block for a node whose agent did not ask for it, because pods wait that could run there.
 struct CreateBlock {
@@ -168,7 +162,7 @@ struct AskLeases {};
 using Action =
     std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers, SetPoolStatus,
                  ChangeBlock, DeleteBlock, FreeEntries, ReportInUse, PutBack, CreateAllocation, DeleteAllocation,
-                 ReportOrphans, ReportContested, ConfirmReserved, CreateBlock, ShowNumbers, ListPods, AskLeases>;
+                 ReportOrphans, ReportContested, CreateBlock, ShowNumbers, ListPods, AskLeases>;
 
 // The object that an action is about, such as "IPPool/web"; for back-off and logs.
 using ObjectKey = std::string;
@@ -221,8 +215,6 @@ struct ControllerState {
   // When counts were last written, by UID of the pool and by name of the space.
   std::map<std::string, std::chrono::steady_clock::time_point> pool_counts_written;
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
-  // Reservations that are in force (ConfirmReserved), by name of the space.
-  std::map<std::string, std::vector<ReservedRange>> confirmed;
   // Writes that free entries and whose answers were lost, by block: the entries, and the block as the write leaves it,
   // except for its version.
   struct InDoubt {

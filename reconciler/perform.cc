@@ -375,12 +375,6 @@ struct Performer::Visitor {
 
   Expected<void> operator()(const AskLeases& /*action*/) const { return ReadLeasesVersion(api, now, options, state); }
 
-  Expected<void> operator()(const ConfirmReserved& action) const {
-    state.confirmed[action.space] = action.reserved;
-    spdlog::debug("reservations are in force space={} ranges={}", action.space, action.reserved.size());
-    return {};
-  }
-
  private:
   // Writes an event about something that has happened. If the event fails, nothing is undone or tried again.
   void Announce(const Announcement& announcement) const {

@@ -13,13 +13,11 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
-#include "ipam/interval_set.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/name_of.h"
 #include "reconciler/perform.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
-#include "reconciler/withheld.h"
 
 namespace berth::reconciler {
 
@@ -68,21 +66,8 @@ Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOp
   return metas;
 }
 
-// True if a decision on a relisted world depends on the block's entries.
-bool HoldsReserved(const World& world, const SeenBlock& block, std::int64_t now_ms) {
-  if (block.entries.reserved > 0) return true;
-  const ipam::AddressRange whole = ipam::AddressRange::Of(block.cidr);
-  for (const auto& [name, reservation] : world.reservations) {
-    if (reservation.space != block.space || reservation.IsExpired(now_ms)) continue;
-    for (const ipam::AddressRange& range : reservation.addresses) {
-      if (range.first <= whole.last && whole.first <= range.last) return true;
-    }
-  }
-  return false;
-}
-
 // Removes blocks that do not exist any more, and returns the names of the blocks to read.
-std::vector<std::string> Compare(World& world, const BlockMetas& listed, std::int64_t now_ms) {
+std::vector<std::string> Compare(World& world, const BlockMetas& listed) {
   std::vector<std::string> gone;
   for (const auto& [name, block] : world.blocks()) {
     if (!listed.contains(name)) gone.push_back(name);
@@ -92,19 +77,17 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed, std::in
   for (const auto& [name, meta] : listed) {
     const auto known = world.blocks().find(name);
     const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
-    const bool is_same = is_known && known->second.resource_version == meta.resource_version;
     // After a restored backup, the watch may not show the block before the block changes.
     const bool is_restored = is_known && IsOlder(meta, known->second);
-    if (!is_known || is_restored || (!is_same && HoldsReserved(world, known->second, now_ms))) unread.push_back(name);
+    if (!is_known || is_restored) unread.push_back(name);
   }
   return unread;
 }
 
-Expected<void> RelistBlocks(k8sclient::Api& api, World& world, std::int64_t now_ms,
-                            const k8sclient::CallOptions& options) {
+Expected<void> RelistBlocks(k8sclient::Api& api, World& world, const k8sclient::CallOptions& options) {
   const auto listed = ListBlockMetas(api, options);
   if (!listed) return std::unexpected(listed.error());
-  for (const std::string& name : Compare(world, *listed, now_ms)) {
+  for (const std::string& name : Compare(world, *listed)) {
     auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
     if (!object && object.error().code == ErrorCode::kNotFound) {
       world.RemoveBlock(name);
@@ -120,7 +103,7 @@ Expected<void> RelistBlocks(k8sclient::Api& api, World& world, std::int64_t now_
 
 }  // namespace
 
-Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms, const k8sclient::CallOptions& options) {
+Expected<void> Relist(k8sclient::Api& api, World& world, const k8sclient::CallOptions& options) {
   auto spaces = ListAll<crds::Space>(api, crds::kSpacesPath, ReadSpace, options);
   if (!spaces) return std::unexpected(std::move(spaces.error()));
   auto pools = ListAll<SeenPool>(api, crds::kPoolsPath, ReadPool, options);
@@ -130,7 +113,7 @@ Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms, co
   world.pools = *std::move(pools);
   world.spaces = *std::move(spaces);
   world.reservations = *std::move(reservations);
-  return RelistBlocks(api, world, now_ms, options);
+  return RelistBlocks(api, world, options);
 }
 
 }  // namespace berth::reconciler

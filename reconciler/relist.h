@@ -3,13 +3,11 @@
 //
 // Relist lists spaces, pools and reservations consistently, and then the metadata of all blocks, which is some
 // megabytes for 10,000 blocks. The spaces come first: if a space has accepted a pool, and the later list of pools lacks
-// it, the pool is gone. Relist reads each block that the world does not know, each block with reserved addresses that
-// the world knows in another version, and each block whose version is older than the world's, because the API server
-// was restored from a backup. The blocks come last: a node that claims a block reads the pool afterwards, so if the
-// block is not in the list, the node finds what the controller wrote before the list.
+// it, the pool is gone. Relist reads each block that the world does not know, and each block whose version is older
+// than the world's, because the API server was restored from a backup. The blocks come last: a node that claims a block
+// reads the pool afterwards, so if the block is not in the list, the node finds what the controller wrote before the
+// list.
 #pragma once
-
-#include <cstdint>
 
 #include "base/error.h"
 #include "k8sclient/api.h"
@@ -17,10 +15,9 @@
 
 namespace berth::reconciler {
 
-// Afterwards the world has exactly the blocks that exist, and current entries of blocks that a reservation overlaps. An
-// object whose name cannot be read is logged and left out. Errors: those of lists and reads; the world is then as it
-// was before, or newer in parts.
-[[nodiscard]] Expected<void> Relist(k8sclient::Api& api, World& world, std::int64_t now_ms,
-                                    const k8sclient::CallOptions& options);
+// Afterwards the world has exactly the blocks that exist; the entries of a block may be outdated. An object whose name
+// cannot be read is logged and left out. Errors: those of lists and reads; the world is then as it was before, or newer
+// in parts.
+[[nodiscard]] Expected<void> Relist(k8sclient::Api& api, World& world, const k8sclient::CallOptions& options);
 
 }  // namespace berth::reconciler

@@ -241,9 +241,6 @@ struct ActionText {
   }
   std::string operator()(const ListPods& a) const { return "list pods of " + a.node; }
   std::string operator()(const AskLeases& /*a*/) const { return "ask leases"; }
-  std::string operator()(const ConfirmReserved& a) const {
-    return "confirm " + a.space + " " + std::to_string(a.reserved.size());
-  }
 };
 
 inline std::vector<std::string> TestWorld::Describe(const Decision& decision) {
