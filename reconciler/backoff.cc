@@ -13,20 +13,10 @@ constexpr std::chrono::milliseconds kConflictMax{1000};
 constexpr std::chrono::milliseconds kMax{30'000};
 constexpr std::chrono::minutes kForgetAfter{5};
 constexpr int kDoublingsMax = 10;
-// All hanging keys share one wait, at least this many times as long as the last of their requests took.
-constexpr int kHangingFactor = 2;
-constexpr const char* kHangingKey = "hanging";
 
 }  // namespace
 
-bool Backoff::MayTry(const std::string& key, Time now) const {
-  return NotBefore(key) <= now && (!Hangs(key) || NotBefore(kHangingKey) <= now);
-}
-
-bool Backoff::Hangs(const std::string& key) const {
-  const auto found = waits_.find(key);
-  return found != waits_.end() && found->second.hangs;
-}
+bool Backoff::MayTry(const std::string& key, Time now) const { return NotBefore(key) <= now; }
 
 Backoff::Time Backoff::NotBefore(const std::string& key) const {
   const auto found = waits_.find(key);
@@ -34,11 +24,11 @@ Backoff::Time Backoff::NotBefore(const std::string& key) const {
 }
 
 void Backoff::Pause(const std::string& key, std::chrono::milliseconds pause, Time now) {
-  waits_[key].not_before = now + pause;
+  Wait& wait = waits_[key];
+  wait.not_before = std::max(wait.not_before, now + pause);
 }
 
 std::chrono::milliseconds Backoff::Failed(const std::string& key, const Error& error, Time now) {
-  EndHanging(key);
   Wait& wait = waits_[key];
   const bool is_conflict = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
                            error.code == ErrorCode::kAlreadyExists;
@@ -51,29 +41,7 @@ std::chrono::milliseconds Backoff::Failed(const std::string& key, const Error& e
   return pause;
 }
 
-std::chrono::milliseconds Backoff::Hung(const std::string& key, const Error& error, std::chrono::milliseconds took,
-                                        Time now) {
-  auto pause = std::max(error.retry_after, kHangingFactor * took);
-  // A key that begins to hang does not prolong the wait of the others.
-  if (Hangs(key) || NotBefore(kHangingKey) <= now) {
-    pause = Failed(kHangingKey, {.code = ErrorCode::kTimeout, .message = {}, .details = {}, .retry_after = pause}, now);
-  }
-  waits_[key].hangs = true;
-  Pause(key, pause, now);
-  return pause;
-}
-
-void Backoff::Succeeded(const std::string& key) {
-  EndHanging(key);
-  waits_.erase(key);
-}
-
-void Backoff::EndHanging(const std::string& key) {
-  const auto found = waits_.find(key);
-  if (found == waits_.end() || !found->second.hangs) return;
-  found->second.hangs = false;
-  waits_.erase(kHangingKey);
-}
+void Backoff::Succeeded(const std::string& key) { waits_.erase(key); }
 
 std::optional<Backoff::Time> Backoff::Next(Time now) const {
   std::optional<Time> next;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backoff: how long the controller waits after a failure before it tries an object again.
-//
-// A key hangs if its last request failed only after a long time. All keys that hang share one wait, at least twice as
-// long as the last of these requests took. So requests of hanging keys take at most a third of the controller's time.
 #pragma once
 
 #include <chrono>
@@ -20,10 +17,9 @@ class Backoff {
   using Time = std::chrono::steady_clock::time_point;
 
   [[nodiscard]] bool MayTry(const std::string& key, Time now) const;
-  // When the key's own wait ends; Time::min() if the key does not wait.
+  // When the key's wait ends; Time::min() if the key does not wait.
   [[nodiscard]] Time NotBefore(const std::string& key) const;
-  [[nodiscard]] bool Hangs(const std::string& key) const;
-  // Replaces the key's wait by `pause`, which begins at `now`.
+  // The key waits at least until `pause` after `now`.
   void Pause(const std::string& key, std::chrono::milliseconds pause, Time now);
   // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after kConflict, kNotFound or
   // kAlreadyExists (the watch will show the newer state soon) and up to 30 s after any other error, but at least
@@ -31,8 +27,6 @@ class Backoff {
   // than returned. So thousands of objects that the API server refused are tried again in one pass, and not in one pass
   // each.
   std::chrono::milliseconds Failed(const std::string& key, const Error& error, Time now);
-  // Notes that the key's request failed after `took`, and that the key hangs from now on. Returns the wait.
-  std::chrono::milliseconds Hung(const std::string& key, const Error& error, std::chrono::milliseconds took, Time now);
   void Succeeded(const std::string& key);
 
   // The first time after `now` at which a key's wait ends.
@@ -44,12 +38,8 @@ class Backoff {
  private:
   struct Wait {
     int failures = 0;
-    Time not_before;
-    bool hangs = false;
+    Time not_before = Time::min();
   };
-  // If the key hung, its request has now ended in time: the key hangs no more, and the wait of all hanging keys ends.
-  void EndHanging(const std::string& key);
-
   std::map<std::string, Wait> waits_;
 };
 

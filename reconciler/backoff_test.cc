@@ -55,42 +55,6 @@ TEST(Backoff, StartsAnewAfterASuccess) {
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
 }
 
-TEST(Backoff, LetsHangingKeysShareAWaitTwiceAsLongAsTheLastOfTheirRequestsTook) {
-  Backoff backoff;
-  EXPECT_FALSE(backoff.Hangs("a"));
-  EXPECT_EQ(backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(2000), kStart), milliseconds(4000));
-  EXPECT_EQ(backoff.Hung("b", Of(ErrorCode::kConflict), milliseconds(10'000), kStart), milliseconds(20'000));
-  EXPECT_TRUE(backoff.Hangs("a") && backoff.Hangs("b"));
-  EXPECT_LT(backoff.NotBefore("a"), backoff.NotBefore("b"));
-  EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(3'999)));
-  EXPECT_TRUE(backoff.MayTry("a", kStart + milliseconds(4'000))) << "a key that begins to hang prolongs no other wait";
-  backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(10'000), kStart + milliseconds(14'000));
-  for (const char* key : {"a", "b"}) {
-    EXPECT_FALSE(backoff.MayTry(key, kStart + milliseconds(33'999))) << key;
-    EXPECT_TRUE(backoff.MayTry(key, kStart + milliseconds(34'000))) << key;
-  }
-  EXPECT_TRUE(backoff.MayTry("c", kStart)) << "this key does not hang";
-}
-
-TEST(Backoff, LetsTheNextHangingKeyGoAsSoonAsOneIsAnsweredInTime) {
-  for (const bool succeeds : {true, false}) {
-    Backoff backoff;
-    backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(2000), kStart);
-    backoff.Hung("b", Of(ErrorCode::kTimeout), milliseconds(10'000), kStart);
-    succeeds ? backoff.Succeeded("b") : static_cast<void>(backoff.Failed("b", Of(ErrorCode::kInvalid), kStart));
-    EXPECT_FALSE(backoff.Hangs("b"));
-    EXPECT_TRUE(backoff.Hangs("a"));
-    EXPECT_TRUE(backoff.MayTry("a", kStart + milliseconds(4000)));
-  }
-}
-
-TEST(Backoff, WaitsEverLongerForKeysThatGoOnHanging) {
-  Backoff backoff;
-  milliseconds wait{};
-  for (int i = 0; i < 100; ++i) wait = backoff.Hung("a", Of(ErrorCode::kTimeout), milliseconds(2000), kStart);
-  EXPECT_EQ(wait, milliseconds(30'000));
-}
-
 TEST(Backoff, SaysWhenTheNextMayBeTried) {
   Backoff backoff;
   EXPECT_FALSE(backoff.Next(kStart).has_value());
@@ -99,6 +63,13 @@ TEST(Backoff, SaysWhenTheNextMayBeTried) {
   EXPECT_EQ(backoff.Next(kStart), kStart + milliseconds(200));
   EXPECT_EQ(backoff.Next(kStart + milliseconds(200)), kStart + milliseconds(500));
   EXPECT_FALSE(backoff.Next(kStart + milliseconds(500)).has_value());
+}
+
+TEST(Backoff, APauseShortensNoWait) {
+  Backoff backoff;
+  backoff.Failed("a", Of(ErrorCode::kUnavailable, milliseconds(7000)), kStart);
+  backoff.Pause("a", milliseconds(500), kStart);
+  EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(6999)));
 }
 
 TEST(Backoff, LongWaitsEndTogether) {

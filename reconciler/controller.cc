@@ -32,6 +32,9 @@ constexpr std::chrono::milliseconds kBackgroundCallMax{2'000};
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
 // If a request fails after this time, its action hangs: a little less than the shortest time limit of a request, 2 s.
 constexpr std::chrono::milliseconds kHangsFrom{1'900};
+// If an action hangs, all actions of its kind wait at least this many times as long as its request took. So the hanging
+// actions of one kind take at most a third of the controller's time.
+constexpr int kHangingFactor = 2;
 // Pause of all patches of Nodes after the limit was reached (node_patches.h).
 constexpr std::chrono::milliseconds kAfterPatches{100};
 constexpr std::chrono::milliseconds kBackgroundPerPass{500};
@@ -54,14 +57,17 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// Background actions are those that no other action waits for. They have a part of each pass (kBackgroundPerPass) and a
-// back-off key of their own. Returns this key; nullptr: other actions wait for this one.
-const char* BackgroundKey(const Action& action) {
+// True for an action that no other action waits for. Such actions have a part of each pass (kBackgroundPerPass).
+bool IsBackground(const Action& action) {
+  return std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action) ||
+         std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action);
+}
+
+// The back-off key of all actions of one kind.
+ObjectKey KindKey(const Action& action) {
   if (std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action))
     return kAllocationsKey;
-  if (std::holds_alternative<ShowNumbers>(action)) return kNodesKey;
-  if (std::holds_alternative<ListPods>(action)) return kPodListsKey;
-  return nullptr;
+  return "kind " + std::to_string(action.index());
 }
 
 // True if the next request would fail too, whatever object it is about.
@@ -70,6 +76,13 @@ bool IsServerAway(ErrorCode code) {
 }
 
 }  // namespace
+
+// The back-off keys of a request.
+struct Controller::Keys {
+  ObjectKey object;
+  ObjectKey kind;                 // waits if the request hangs
+  ObjectKey server = kServerKey;  // waits if the API server does not answer
+};
 
 Now Controller::ReadClock() {
   const auto since_epoch = clock_.WallNow().time_since_epoch();
@@ -110,11 +123,8 @@ steady_clock::time_point Controller::RunPass(const std::stop_token& stop) {
   if (auto snapshot = std::exchange(decision.extender_snapshot, std::nullopt))
     on_extender_snapshot(*std::move(snapshot), world_, now.steady);
   AfterDecision(decision, now);
-  if (state_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, /*hanging=*/false, stop)) {
-    std::optional<Decision> relisted;
-    if (WantsRelist(decision)) relisted = RunRelisted(decision, stop);
-    static_cast<void>(PerformAll(relisted ? *relisted : decision, /*hanging=*/true, stop));
-  }
+  if (state_.backoff.MayTry(kServerKey, now.steady) && PerformAll(decision, stop) && WantsRelist(decision))
+    RunRelisted(decision, stop);
   const auto end = clock_.Now();
   metrics_.PassEnded(end - now.steady, decision);
   if (!looked_ || end - *looked_ >= kLookPeriod) {
@@ -173,67 +183,53 @@ std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) cons
   return version;
 }
 
-std::vector<const Action*> Controller::InOrder(const Decision& decision, bool hanging) const {
-  std::vector<std::pair<steady_clock::time_point, const Action*>> by_wait;
-  by_wait.reserve(decision.actions.size());
+std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
+  using Order = std::pair<bool, steady_clock::time_point>;
+  std::vector<std::pair<Order, const Action*>> in_order;
+  in_order.reserve(decision.actions.size());
   for (const Action& action : decision.actions) {
-    const ObjectKey key = KeyOf(action);
-    if (state_.backoff.Hangs(key) != hanging) continue;
     // An address count may depend on a list of pods that grows old, so the count is written first, even after a
     // conflict.
-    const bool is_first = !hanging && std::holds_alternative<ShowNumbers>(action);
-    by_wait.emplace_back(is_first ? steady_clock::time_point::min() : state_.backoff.NotBefore(key), &action);
+    const bool is_number = std::holds_alternative<ShowNumbers>(action);
+    in_order.emplace_back(Order(!is_number, state_.backoff.NotBefore(KeyOf(action))), &action);
   }
-  std::ranges::stable_sort(by_wait, {}, &std::pair<steady_clock::time_point, const Action*>::first);
-  const auto actions = std::views::elements<1>(by_wait);
+  std::ranges::stable_sort(in_order, {}, &std::pair<Order, const Action*>::first);
+  const auto actions = std::views::elements<1>(in_order);
   return {actions.begin(), actions.end()};
 }
 
-bool Controller::PerformAll(const Decision& decision, bool hanging, const std::stop_token& stop) {
-  std::map<std::string_view, steady_clock::time_point> background_ends;  // by BackgroundKey
-  int hung = 0;                                                          // kinds of actions that began to hang
-  for (const Action* const one : InOrder(decision, hanging)) {
+bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
+  std::map<ObjectKey, steady_clock::time_point> background_ends;  // by kind
+  int hung = 0;                                                   // kinds of actions that hang
+  for (const Action* const one : InOrder(decision)) {
     if (stop.stop_requested()) return false;
     const Action& action = *one;
     const Now now = ReadClock();
-    const ObjectKey key = KeyOf(action);
+    const bool is_background = IsBackground(action);
+    Keys keys{.object = KeyOf(action), .kind = KindKey(action)};
     // If the API server does not answer a background action, it may only be busy with requests that matter more.
-    const char* const background = BackgroundKey(action);
-    if (!state_.backoff.MayTry(key, now.steady) ||
-        (background != nullptr && !state_.backoff.MayTry(background, now.steady)))
-      continue;
-    const ObjectKey kind = "kind " + std::to_string(action.index());
-    if (!hanging && !state_.backoff.MayTry(kind, now.steady)) continue;
-    if (background != nullptr &&
-        now.steady > background_ends.try_emplace(background, now.steady + kBackgroundPerPass).first->second)
+    if (is_background) keys.server = keys.kind;
+    if (!state_.backoff.MayTry(keys.object, now.steady) || !state_.backoff.MayTry(keys.kind, now.steady)) continue;
+    if (is_background &&
+        now.steady > background_ends.try_emplace(keys.kind, now.steady + kBackgroundPerPass).first->second)
       continue;
     if (std::holds_alternative<ShowNumbers>(action) && !state_.node_patches.Take(now.steady)) {
-      state_.backoff.Pause(kNodesKey, kAfterPatches, now.steady);
+      state_.backoff.Pause(keys.kind, kAfterPatches, now.steady);
       continue;
     }
-    const auto done = performer_.Perform(
-        action, now, k8sclient::CallOptions::Within(background == nullptr ? kCallMax : kBackgroundCallMax, stop));
+    const auto limit = is_background ? kBackgroundCallMax : kCallMax;
+    const auto done = performer_.Perform(action, now, k8sclient::CallOptions::Within(limit, stop));
     if (!done) {
-      HandleFailure(key, done.error(), background == nullptr ? kServerKey : background, now.steady);
-      if (background != nullptr) continue;
-      if (!state_.backoff.Hangs(key)) {
-        if (IsServerAway(done.error().code)) return false;
-        continue;
-      }
-      if (hanging) continue;
-      // Other actions of this kind are likely to hang as well.
-      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.Now() - now.steady);
-      state_.backoff.Pause(kind, 2 * took, clock_.Now());
+      const bool hangs = HandleFailure(keys, done.error(), now.steady);
+      if (is_background) continue;
       // If actions of two kinds hang, assume that all other actions will hang too.
-      if (++hung > 1) return false;
+      if (hangs ? ++hung > 1 : IsServerAway(done.error().code)) return false;
       continue;
     }
-    if (background != nullptr) state_.backoff.Succeeded(background);
     did_something_ = true;
-    state_.backoff.Succeeded(key);
-    state_.backoff.Succeeded(kServerKey);
+    for (const ObjectKey& key : {keys.object, keys.kind, ObjectKey(kServerKey)}) state_.backoff.Succeeded(key);
     const bool is_deletion = std::holds_alternative<DeleteBlock>(action) || std::holds_alternative<DeleteSpace>(action);
-    if (is_deletion) state_.backoff.Pause(key, kAfterDeletion, now.steady);
+    if (is_deletion) state_.backoff.Pause(keys.object, kAfterDeletion, now.steady);
   }
   return true;
 }
@@ -245,15 +241,15 @@ bool Controller::WantsRelist(const Decision& decision) {
                              [&](const ObjectKey& key) { return state_.backoff.MayTry(key, now); });
 }
 
-std::optional<Decision> Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
+void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
   const auto began = clock_.Now();
   const auto relisted = Relist(api_, world_, k8sclient::CallOptions::Within(kRelistMax, stop));
   if (!relisted) {
-    HandleFailure(kRelistKey, relisted.error(), kServerKey, began);
-    return std::nullopt;
+    HandleFailure({.object = kRelistKey, .kind = "kind relist"}, relisted.error(), began);
+    return;
   }
   state_.backoff.Succeeded(kRelistKey);
-  Decision decision = decider_.Decide(world_, state_, ReadClock(), /*relisted=*/true);
+  const Decision decision = decider_.Decide(world_, state_, ReadClock(), /*relisted=*/true);
   state_.freed.clear();
   std::set<ObjectKey> acted_on;
   for (const Action& action : decision.actions) acted_on.insert(KeyOf(action));
@@ -262,11 +258,10 @@ std::optional<Decision> Controller::RunRelisted(const Decision& unlisted, const 
   }
   // The controller has already tried the actions of `unlisted`. The actions of `decision` are about the objects as they
   // are now.
-  if (!PerformAll(decision, /*hanging=*/false, stop)) return std::nullopt;
-  return decision;
+  static_cast<void>(PerformAll(decision, stop));
 }
 
-void Controller::HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server, SteadyTime began) {
+bool Controller::HandleFailure(const Keys& keys, Error error, SteadyTime began) {
   const auto now = clock_.Now();
   const bool is_passing = error.code == ErrorCode::kConflict || error.code == ErrorCode::kNotFound ||
                           error.code == ErrorCode::kAlreadyExists;
@@ -274,25 +269,26 @@ void Controller::HandleFailure(const ObjectKey& key, const Error& error, const O
   const bool hangs = took >= kHangsFrom;
   // If one background write gets no answer, assume that the next hundred will get none.
   const bool is_away =
-      IsServerAway(error.code) || (error.code == ErrorCode::kUnknownOutcome && (hangs || server != kServerKey));
+      IsServerAway(error.code) || (error.code == ErrorCode::kUnknownOutcome && keys.server != kServerKey);
   std::chrono::milliseconds wait{};
   if (hangs) {
-    // If an action hangs once more, that says nothing about the others.
-    if (is_away && !state_.backoff.Hangs(key)) state_.backoff.Failed(server, error, now);
-    wait = state_.backoff.Hung(key, error, took, now);
+    error.retry_after = std::max(error.retry_after, kHangingFactor * took);
+    wait = state_.backoff.Failed(keys.object, error, now);
+    state_.backoff.Failed(keys.kind, error, now);
   } else {
-    wait = state_.backoff.Failed(is_away ? server : key, error, now);
+    wait = state_.backoff.Failed(is_away ? keys.server : keys.object, error, now);
     // This action waits longer than the key `server`, so that another action is tried first.
-    if (is_away) state_.backoff.Pause(key, wait + kAfterOthers, now);
+    if (is_away) state_.backoff.Pause(keys.object, wait + kAfterOthers, now);
   }
   if (!is_passing) metrics_.WriteFailed(berth::ToString(error.code));
   const auto level = is_passing ? spdlog::level::debug : spdlog::level::warn;
   spdlog::log(level,
               "write failed object={} err={} code={} wait_ms={}",
-              key,
+              keys.object,
               Quoted(error.message),
               berth::ToString(error.code),
               wait.count());
+  return hangs;
 }
 
 steady_clock::time_point Controller::NextPass(const Decision& decision, bool did_something) {

@@ -35,7 +35,7 @@ class Controller {
         mailbox_(mailbox),
         metrics_(metrics),
         decider_(std::move(settings)),
-        performer_(api, world_, state_, metrics) {
+        performer_(api, clock, world_, state_, metrics) {
     state_.node_patches = NodePatches(decider_.settings().patches_per_second);
   }
   Controller(const Controller&) = delete;
@@ -74,19 +74,18 @@ class Controller {
   // deletion of the last 2 minutes whose entry is not freed yet. The version is as new as possible, because the API
   // server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
-  // Address counts and actions whose objects do not wait come first, in the decision's order. Then come the others, in
-  // the order in which their waits end. `hanging`: only the actions that hang (backoff.h), or only the others.
-  [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision, bool hanging) const;
-  // Performs the actions of InOrder that the back-off allows. If an action begins to hang, the other actions of its
-  // kind wait twice as long as its request took. False: the API server does not answer, actions of two kinds hang, or
-  // stop is requested, so the rest was not tried.
-  bool PerformAll(const Decision& decision, bool hanging, const std::stop_token& stop);
+  // Address counts come first, then the other actions. Of each part, actions whose objects do not wait come first, in
+  // the decision's order; then come the others, in the order in which their waits end.
+  [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision) const;
+  // Performs the actions of InOrder that the back-off allows. False: the API server does not answer, actions of two
+  // kinds hang, or stop is requested, so the rest was not tried.
+  bool PerformAll(const Decision& decision, const std::stop_token& stop);
   [[nodiscard]] bool WantsRelist(const Decision& decision);
-  // Lists the objects again, decides on the relisted world, and performs the actions that do not hang. Returns the
-  // decision; nothing: a list failed, or PerformAll returned false.
-  std::optional<Decision> RunRelisted(const Decision& unlisted, const std::stop_token& stop);
-  // A request that began at `began` failed. `server`: the back-off key that waits if the API server does not answer.
-  void HandleFailure(const ObjectKey& key, const Error& error, const ObjectKey& server, SteadyTime began);
+  // Lists the objects again, decides on the relisted world, and performs the actions.
+  void RunRelisted(const Decision& unlisted, const std::stop_token& stop);
+  struct Keys;
+  // A request that began at `began` failed. True: it hung.
+  bool HandleFailure(const Keys& keys, Error error, SteadyTime began);
   [[nodiscard]] std::chrono::steady_clock::time_point NextPass(const Decision& decision, bool did_something);
 
   k8sclient::Api& api_;

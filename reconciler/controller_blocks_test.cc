@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks that the controller deletes for other nodes, against an API server in memory, while the node's agent writes
 // them.
+#include <algorithm>
+#include <chrono>
+#include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -14,11 +17,40 @@ using std::chrono::seconds;
 
 constexpr char kEmptyBlock[] = "10.55.0.0-26";
 
+// Passes everything to another Api. A list of pods takes 5 s of the clock's time, or as long as the caller waits.
+class SlowListsApi final : public k8sclient::Api {
+ public:
+  SlowListsApi(k8sclient::Api& inner, k8sclient::testing::FakeClock& clock) : inner_(inner), clock_(clock) {}
+
+  Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                     const k8sclient::CallOptions& options) override {
+    if (request.path != kPodsPath) return inner_.Call(request, options);
+    // The caller computed its deadline with the real clock.
+    const auto limit = std::chrono::ceil<seconds>(options.deadline - std::chrono::steady_clock::now());
+    clock_.Advance(std::min(limit, seconds(5)));
+    if (limit < seconds(5)) return Fail(ErrorCode::kTimeout, "no answer within the time limit");
+    return inner_.Call(request, options);
+  }
+  Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                      const k8sclient::WatchSink& sink) override {
+    return inner_.Watch(request, options, sink);
+  }
+
+ private:
+  k8sclient::Api& inner_;
+  k8sclient::testing::FakeClock& clock_;
+};
+
 // Ten nodes and four blocks; n1 has an empty block.
 class ControllerBlocksTest : public ControllerTest {
  protected:
   ControllerBlocksTest() : ControllerTest({.reclaim = Reclaim::kOn}) {
     PutPool("web", {{"subnet", "10.55.0.0/24"}});
+    ListHolders();
+    Settle();
+    PutBlock("web", "10.55.0.0/26", json::object());
+  }
+  void ListHolders() {
     mailbox_->Replace(std::map<PodKey, SeenPod>());
     mailbox_->Replace(std::map<std::string, SeenLease>());
     std::map<std::string, SeenNode> nodes;
@@ -27,8 +59,6 @@ class ControllerBlocksTest : public ControllerTest {
       nodes.emplace(name, SeenNode{.name = name, .is_ready = true});
     }
     mailbox_->Replace(std::move(nodes));
-    Settle();
-    PutBlock("web", "10.55.0.0/26", json::object());
   }
   void Pass(int time) {
     for (int i = 0; i < time; ++i) {
@@ -61,6 +91,15 @@ TEST_F(ControllerBlocksTest, AnEmptyOneThatOthersNeedGoes) {
   EXPECT_FALSE(IsGoing());
   Pass(30);
   EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
+}
+
+TEST_F(ControllerBlocksTest, GoThoughTheApiServerTakesSecondsToListThePodsOfTheirNode) {
+  SlowListsApi slow(*server_, clock_);
+  controller_ = std::make_unique<Controller>(slow, server_clock_, *mailbox_, metrics_, settings_);
+  ListHolders();
+  Pass(89);
+  EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
+  controller_.reset();
 }
 
 // For a list with a limit, some API servers read all pods of the cluster from etcd to find those of one node.

@@ -85,20 +85,26 @@ TEST_F(ControllerOrphansTest, AnEventThatIsRefusedChangesNothing) {
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-TEST_F(ControllerOrphansTest, EventsThatNobodyAnswersHoldUpNothing) {
+// The API server does not answer requests for events, or refuses them only after two seconds.
+class SlowEventsTest : public ControllerOrphansTest, public testing::WithParamInterface<ApiFault> {};
+
+TEST_P(SlowEventsTest, HoldUpNothing) {
   PutBlock("web", "10.55.0.64/26", {{"5", kOrphan}});
   Pass(seconds(3));
   Vanish();
   int tried = 0;
-  server_->SetFaults([&tried](const k8sclient::Request& request) {
+  server_->SetFaults([&](const k8sclient::Request& request) {
     if (request.path != kEventsPath) return ApiFault::kNone;
     ++tried;
-    return ApiFault::kUnavailable;
+    clock_.Advance(seconds(2));
+    return GetParam();
   });
   Pass(seconds(55));
   EXPECT_TRUE(EntryAt("10.55.0.64-26", "5").starts_with("~ "));
   EXPECT_EQ(tried, 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Table, SlowEventsTest, testing::Values(ApiFault::kUnavailable, ApiFault::kForbidden));
 
 TEST_F(ControllerOrphansTest, AnEventThatIsThereAlreadyKeepsNoOtherFromBeingTold) {
   PutBlock("web", "10.55.0.64/26", {{"5", kOrphan}});

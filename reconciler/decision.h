@@ -173,11 +173,8 @@ using ObjectKey = std::string;
 [[nodiscard]] ObjectKey NodeKey(const std::string& name);
 [[nodiscard]] ObjectKey PodListKey(const std::string& node);
 [[nodiscard]] ObjectKey AllocationObjectKey(const AllocationKey& key);
-// Back-off keys for the case that the API server answers no write of an IPAllocation, no patch of a Node or no list of
-// pods at all.
+// Back-off key of all writes of IPAllocations.
 inline constexpr const char* kAllocationsKey = "IPAllocations";
-inline constexpr const char* kNodesKey = "Nodes";
-inline constexpr const char* kPodListsKey = "lists of pods";
 
 // The decisions about entries whose pods may be gone.
 struct OrphanFindings {

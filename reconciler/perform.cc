@@ -34,15 +34,12 @@ namespace {
 
 // Time limit of an event, for which nothing waits.
 constexpr std::chrono::milliseconds kEventLimit{2'000};
-// If the API server does not answer the request for an event, no event is tried for this time: events may be in an etcd
-// of their own, and nothing else should wait for that etcd.
-constexpr std::chrono::seconds kEventPause{30};
+// If an event fails, no event is tried for this many times as long as its request took: events may be in an etcd of
+// their own, and nothing else should wait for that etcd. 2 s without an answer make a pause of 30 s.
+constexpr int kEventPauseFactor = 15;
 
 // Limit of entries in one write of a block: the performer first asks for each entry's pod, all within one time limit.
 constexpr std::size_t kEntriesMax = 20;
-
-// Time limit for the list of a node's pods, before one of the node's blocks is removed.
-constexpr std::chrono::milliseconds kPodsLimit{2'000};
 
 // How far a watch may be behind the API server.
 constexpr std::chrono::seconds kWatchMax{10};
@@ -73,6 +70,7 @@ std::string ObjectPath(std::string_view collection, const std::string& name) {
 
 struct Performer::Visitor {
   k8sclient::Api& api;
+  k8sclient::Clock& clock;
   World& world;
   ControllerState& state;
   Metrics& metrics;
@@ -378,16 +376,15 @@ struct Performer::Visitor {
  private:
   // Writes an event about something that has happened. If the event fails, nothing is undone or tried again.
   void Announce(const Announcement& announcement) const {
-    if (now.steady < events_again || IsToldAlready(announcement)) return;
+    const SteadyTime began = clock.Now();
+    if (began < events_again || IsToldAlready(announcement)) return;
     const auto told = k8sclient::Create(api,
                                         std::string(kEventsPath),
                                         EventOf(announcement, now.unix_ms),
                                         k8sclient::CallOptions::Within(kEventLimit, options.stop));
     // An event that exists already was written, and the answer was lost.
     if (told || told.error().code == ErrorCode::kAlreadyExists) return;
-    const ErrorCode code = told.error().code;
-    const bool is_refused = code == ErrorCode::kInvalid || code == ErrorCode::kForbidden;  // others may be accepted
-    if (!is_refused) events_again = now.steady + kEventPause;
+    events_again = clock.Now() + kEventPauseFactor * (clock.Now() - began);
     spdlog::debug("cannot write an event object={} err={}", announcement.name, Quoted(told.error().message));
   }
 
@@ -415,14 +412,8 @@ struct Performer::Visitor {
   // use.
   [[nodiscard]] Expected<void> EnsureUnused(const ipam::Block& block) const {
     if (block.shared()) return {};
-    const auto pods = ReadPodsOf(api, block.node, k8sclient::CallOptions::Within(kPodsLimit, options.stop));
-    if (!pods) {
-      // kConflict makes only this block wait.
-      return std::unexpected(Error{.code = ErrorCode::kConflict,
-                                   .message = "block " + block.name + " stays, because the pods of node " + block.node +
-                                              " cannot be listed: " + pods.error().message,
-                                   .retry_after = kWatchMax});
-    }
+    const auto pods = ReadPodsOf(api, block.node, options);
+    if (!pods) return std::unexpected(pods.error().Within("pods of node " + block.node));
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };
     const auto found = std::ranges::find_if(*pods, lacks);
     if (found == pods->end()) return {};
@@ -467,11 +458,11 @@ struct Performer::Visitor {
 };
 
 Expected<void> Performer::Perform(const Action& action, const Now& now, const k8sclient::CallOptions& options) {
-  return std::visit(Visitor{api_, world_, state_, metrics_, events_again_, now, options}, action);
+  return std::visit(Visitor{api_, clock_, world_, state_, metrics_, events_again_, now, options}, action);
 }
 
 void Performer::SettleDoubts(const Now& now, const k8sclient::CallOptions& options) {
-  const Visitor visitor{api_, world_, state_, metrics_, events_again_, now, options};
+  const Visitor visitor{api_, clock_, world_, state_, metrics_, events_again_, now, options};
   std::erase_if(state_.in_doubt, [&](const auto& item) {
     const auto& [after, freed] = item.second;
     const auto seen = world_.blocks().find(item.first);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "k8sclient/api.h"
+#include "k8sclient/clock.h"
 #include "reconciler/decision.h"
 #include "reconciler/metrics.h"
 #include "reconciler/world.h"
@@ -20,8 +21,8 @@ namespace berth::reconciler {
 class Performer {
  public:
   // All arguments must outlive this.
-  Performer(k8sclient::Api& api, World& world, ControllerState& state, Metrics& metrics)
-      : api_(api), world_(world), state_(state), metrics_(metrics) {}
+  Performer(k8sclient::Api& api, k8sclient::Clock& clock, World& world, ControllerState& state, Metrics& metrics)
+      : api_(api), clock_(clock), world_(world), state_(state), metrics_(metrics) {}
 
   // Logs what it did, but no failure. Errors: those of the request; kConflict, kNotFound: the object is no longer as
   // the world shows it.
@@ -34,6 +35,7 @@ class Performer {
   struct Visitor;
 
   k8sclient::Api& api_;
+  k8sclient::Clock& clock_;
   World& world_;
   ControllerState& state_;
   Metrics& metrics_;
