@@ -23,6 +23,11 @@ Backoff::Time Backoff::NotBefore(const std::string& key) const {
   return found == waits_.end() ? Time::min() : found->second.not_before;
 }
 
+bool Backoff::HasFailed(const std::string& key) const {
+  const auto found = waits_.find(key);
+  return found != waits_.end() && found->second.failures > 0;
+}
+
 void Backoff::Pause(const std::string& key, std::chrono::milliseconds pause, Time now) {
   Wait& wait = waits_[key];
   wait.not_before = std::max(wait.not_before, now + pause);

@@ -19,6 +19,8 @@ class Backoff {
   [[nodiscard]] bool MayTry(const std::string& key, Time now) const;
   // When the key's wait ends; Time::min() if the key does not wait.
   [[nodiscard]] Time NotBefore(const std::string& key) const;
+  // True if the key's last request failed.
+  [[nodiscard]] bool HasFailed(const std::string& key) const;
   // The key waits at least until `pause` after `now`.
   void Pause(const std::string& key, std::chrono::milliseconds pause, Time now);
   // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after kConflict, kNotFound or

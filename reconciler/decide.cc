@@ -83,7 +83,8 @@ class Pass {
     for (const auto& [name, plan] : plans_) {
       if (!IsLeftAlone(plan)) DecideReservedIn(name, plan);
     }
-    DecideBlockDrain(world_, kept_.empty, now_, relisted_, decision_);
+    DecideBlockDrain({.world = world_, .empty = kept_.empty, .state = state_, .now = now_, .relisted = relisted_},
+                     decision_);
     DecidePoolDrain(world_, relisted_, decision_);
     // The lists come near the end, so that the next pass can write the counts while the lists are new.
     for (ListPods& list : lists) decision_.actions.push_back(std::move(list));
@@ -121,7 +122,8 @@ class Pass {
                   .pools = counted_,
                   .counted = counted_pools_,
                   .counts = kept_.counts,
-                  .demand = kept_.demand},
+                  .demand = kept_.demand,
+                  .state = state_},
                  now_,
                  kept_.leaving,
                  decision_);
@@ -315,7 +317,7 @@ class Pass {
       const auto counted = counted_.find(seen.meta.uid);
       if (counted != counted_.end() && !seen.meta.deleting()) pools.emplace(seen.meta.uid, counted->second.pool);
     }
-    DecideReserved({.world = world_, .pools = pools, .now = now_, .relisted = relisted_},
+    DecideReserved({.world = world_, .state = state_, .pools = pools, .now = now_, .relisted = relisted_},
                    {.space = name, .reserved = plan.reserved, .may_stop_withholding = plan.may_stop_withholding},
                    decision_);
   }

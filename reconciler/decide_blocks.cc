@@ -53,7 +53,12 @@ struct BlockToGive {
 class BlockPass {
  public:
   BlockPass(const BlockScope& scope, const Now& now, LeavingBlocks& leaving, Decision& decision)
-      : scope_(scope), now_(now), leaving_(leaving), decision_(decision), pod_addresses_(scope.world) {
+      : scope_(scope),
+        now_(now),
+        leaving_(leaving),
+        decision_(decision),
+        writes_(scope.state, now, decision),
+        pod_addresses_(scope.world) {
     for (const auto& [key, since] : scope.world.pods.waiting()) {
       const std::string& node = scope.world.pods.Find(key)->node;
       const auto [found, is_new] = waiting_.try_emplace(node, since);
@@ -96,7 +101,7 @@ class BlockPass {
     const bool is_scarce = left < (was_scarce ? std::max(wanting, sharers * claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);
     for (const BlockToGive& candidate : Candidates(blocks)) {
-      if (changes_ >= kBlockChangesMax) {
+      if (writes_.IsFull() || IsRefused(*candidate.block)) {
         KeepLeaving(*candidate.block);
         continue;
       }
@@ -169,10 +174,14 @@ class BlockPass {
     return Delete(seen);
   }
 
-  // This decision has no room for the block's deletion. If the block is leaving, keeps it uncounted until the next
-  // decision.
+  // The block's deletion failed, and waits. Meanwhile other blocks are deleted.
+  [[nodiscard]] bool IsRefused(const SeenBlock& seen) const {
+    const Backoff& backoff = scope_.state.backoff;
+    return backoff.HasFailed(BlockKey(seen.name)) && !backoff.MayTry(BlockKey(seen.name), now_.steady);
+  }
+
+  // This decision does not delete the block. If the block is leaving, keeps it uncounted until the next decision.
   void KeepLeaving(const SeenBlock& seen) {
-    decision_.WakeAt(now_.steady);
     if (const auto before = leaving_.find(seen.name); before != leaving_.end()) left_.insert(*before);
   }
 
@@ -234,11 +243,7 @@ class BlockPass {
   }
 
   void Add(Action action) {
-    if (++changes_ > kBlockChangesMax) {
-      decision_.WakeAt(now_.steady);
-      return;
-    }
-    decision_.actions.push_back(std::move(action));
+    if (!writes_.IsFull()) writes_.Add(std::move(action));
   }
 
   [[nodiscard]] std::map<std::string, Claimer> ClaimersOf(const ipam::Pool& pool,
@@ -277,11 +282,11 @@ class BlockPass {
   const LeavingBlocks& leaving_;
   LeavingBlocks left_;  // the next value of leaving_
   Decision& decision_;
+  BlockWrites writes_;
   PodAddresses pod_addresses_;
   std::map<std::string, SteadyTime> waiting_;               // by node
   std::map<std::string, std::vector<OwnedBlock>> by_pool_;  // by UID
   std::set<std::string> scarce_;                            // UIDs
-  std::size_t changes_ = 0;
 };
 
 }  // namespace

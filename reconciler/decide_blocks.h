@@ -45,6 +45,7 @@ struct BlockScope {
   const CountedPools& counted;
   const Counts& counts;
   const DemandDecider& demand;
+  const ControllerState& state;
 };
 
 // Requires: world.knows_holders; everything in the scope is up to date. Sets decision.scarce. `leaving`: what the last

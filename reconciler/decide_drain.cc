@@ -22,44 +22,37 @@ enum class Fate : std::uint8_t { kStays, kGoes, kPoolIsGone };
 
 class BlockDrain {
  public:
-  BlockDrain(const World& world, const EmptyBlocks& empty, const Now& now, bool relisted, Decision& decision)
-      : now_(now), empty_(empty), relisted_(relisted), decision_(decision), pod_addresses_(world) {
-    for (const auto& [name, pool] : world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
+  BlockDrain(const DrainScope& scope, Decision& decision)
+      : scope_(scope),
+        now_(scope.now),
+        decision_(decision),
+        pod_addresses_(scope.world),
+        writes_(scope.state, scope.now, decision) {
+    for (const auto& [name, pool] : scope.world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
   }
 
-  // False: this decision has no room for more block writes.
-  bool Decide(const SeenBlock& seen) {
-    if (seen.block == nullptr) return true;
+  [[nodiscard]] bool IsFull() const { return writes_.IsFull(); }
+
+  // Requires: not IsFull().
+  void Decide(const SeenBlock& seen) {
+    if (seen.block == nullptr) return;
     const bool has_finalizer = HasFinalizer(seen.block->finalizers, ipam::kBlockFinalizer);
-    if (seen.block->deleting && !has_finalizer) return true;
+    if (seen.block->deleting && !has_finalizer) return;
     const Fate fate = FateOf(seen);
-    if (fate == Fate::kStays || seen.entries.IsInUse()) return true;
-    const auto since = empty_.Since(seen.name);
-    if (!since) {
-      decision_.WakeAt(seen.CoolsUntil(now_.unix_ms));
-      return true;
-    }
-    if (now_.steady < *since + kSeenEmptyMin) {
-      decision_.WakeAt(*since + kSeenEmptyMin);
-      return true;
-    }
-    if (pod_addresses_.AreLostIn(*seen.block)) return true;
-    if (fate == Fate::kPoolIsGone && !relisted_) {
+    if (fate == Fate::kStays || seen.entries.IsInUse()) return;
+    const auto since = scope_.empty.Since(seen.name);
+    if (!since) return decision_.WakeAt(seen.CoolsUntil(now_.unix_ms));
+    if (now_.steady < *since + kSeenEmptyMin) return decision_.WakeAt(*since + kSeenEmptyMin);
+    if (pod_addresses_.AreLostIn(*seen.block)) return;
+    if (fate == Fate::kPoolIsGone && !scope_.relisted) {
       decision_.wants_relist.insert(BlockKey(seen.name));
-      return true;
-    }
-    if (++changes_ > kBlockChangesMax) {
-      decision_.WakeAt(now_.unix_ms);
-      return false;
-    }
-    if (!seen.block->deleting) {
-      decision_.actions.push_back(DeleteBlock{.block = seen.block});
+    } else if (!seen.block->deleting) {
+      writes_.Add(DeleteBlock{.block = seen.block});
     } else {
       ipam::Block after = *seen.block;
       after.finalizers = Without(after.finalizers, ipam::kBlockFinalizer);
-      decision_.actions.push_back(ChangeBlock{.before = seen.block, .after = std::move(after)});
+      writes_.Add(ChangeBlock{.before = seen.block, .after = std::move(after)});
     }
-    return true;
   }
 
  private:
@@ -68,14 +61,13 @@ class BlockDrain {
     return live_.contains(seen.pool_uid) ? Fate::kStays : Fate::kPoolIsGone;
   }
 
+  const DrainScope& scope_;
   const Now& now_;
-  const EmptyBlocks& empty_;
-  bool relisted_;
   Decision& decision_;
   PodAddresses pod_addresses_;
+  BlockWrites writes_;
   std::set<std::string> live_;
   std::set<std::string> deleted_;
-  std::size_t changes_ = 0;
 };
 
 bool HasBlock(const World& world, const SeenPool& pool) {
@@ -98,10 +90,18 @@ bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view f
   return std::ranges::find(finalizers, finalizer) != finalizers.end();
 }
 
-void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Now& now, bool relisted, Decision& decision) {
-  BlockDrain drain(world, empty, now, relisted, decision);
-  for (const auto& [name, seen] : world.blocks()) {
-    if (!drain.Decide(seen)) return;
+void BlockWrites::Add(Action action) {
+  if (!state_.backoff.MayTry(KeyOf(action), now_.steady)) return;
+  decision_.actions.push_back(std::move(action));
+  ++count_;
+  if (IsFull()) decision_.WakeAt(now_.steady);
+}
+
+void DecideBlockDrain(const DrainScope& scope, Decision& decision) {
+  BlockDrain drain(scope, decision);
+  for (const auto& [name, seen] : scope.world.blocks()) {
+    if (drain.IsFull()) return;
+    drain.Decide(seen);
   }
 }
 

@@ -21,12 +21,36 @@ namespace berth::reconciler {
 // decision. The next decision adds the rest.
 inline constexpr std::size_t kBlockChangesMax = 200;
 
+// Adds writes of blocks to a decision. Leaves out blocks that wait after a failure, so that many blocks whose writes
+// the API server refuses do not keep other blocks from their turn.
+class BlockWrites {
+ public:
+  BlockWrites(const ControllerState& state, const Now& now, Decision& decision)
+      : state_(state), now_(now), decision_(decision) {}
+  // Requires: not IsFull().
+  void Add(Action action);
+  [[nodiscard]] bool IsFull() const { return count_ >= kBlockChangesMax; }
+
+ private:
+  const ControllerState& state_;
+  const Now& now_;
+  Decision& decision_;
+  std::size_t count_ = 0;
+};
+
 [[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);
 
 // Deletes empty blocks of pools that are gone or being deleted, and removes the finalizer of empty blocks that are
 // being deleted. Leaves out blocks in which a pod has an address. Believes that a pool is gone only if the world is
-// relisted. Requires: `empty` is up to date.
-void DecideBlockDrain(const World& world, const EmptyBlocks& empty, const Now& now, bool relisted, Decision& decision);
+// relisted.
+struct DrainScope {
+  const World& world;
+  const EmptyBlocks& empty;  // up to date
+  const ControllerState& state;
+  const Now& now;
+  bool relisted;
+};
+void DecideBlockDrain(const DrainScope& scope, Decision& decision);
 
 // If the world is relisted, removes the finalizer of each pool that is being deleted, is in no space's list and has no
 // block.

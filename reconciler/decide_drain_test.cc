@@ -35,7 +35,7 @@ Decision Drain(TestWorld& t, bool relisted, std::chrono::seconds time = kSeenEmp
   empty.Update(t.world, t.now);
   t.now.steady += time;
   Decision decision;
-  DecideBlockDrain(t.world, empty, t.now, relisted, decision);
+  DecideBlockDrain({.world = t.world, .empty = empty, .state = t.state, .now = t.now, .relisted = relisted}, decision);
   return decision;
 }
 
@@ -200,7 +200,21 @@ TEST(BlockDrain, ALongListIsDoneInParts) {
   for (int i = 0; i < 250; ++i) t.Block("10.55." + std::to_string(i) + ".0/26", "web", {});
   const Decision decision = Drain(t, /*relisted=*/false);
   EXPECT_EQ(decision.actions.size(), kBlockChangesMax);
-  EXPECT_EQ(decision.wake_unix_ms, kTestNowMs) << "the rest would wait for an event";
+  EXPECT_EQ(decision.wake_steady, t.now.steady) << "the rest would wait for an event";
+}
+
+TEST(BlockDrain, BlocksThatWaitAfterAFailureKeepNoOtherBlockFromItsTurn) {
+  TestWorld t;
+  t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_deleting = true});
+  for (std::size_t i = 0; i <= kBlockChangesMax; ++i) t.Block("10.55." + std::to_string(i) + ".0/26", "web", {});
+  static_cast<void>(t.Decide(/*relisted=*/false));
+  t.now.steady += kSeenEmptyMin;
+  const std::string last = t.world.blocks().rbegin()->first;
+  const Error refused{.code = ErrorCode::kForbidden, .message = "x", .retry_after = std::chrono::seconds(30)};
+  for (const auto& [name, block] : t.world.blocks()) {
+    if (name != last) t.state.backoff.Failed(BlockKey(name), refused, t.now.steady);
+  }
+  EXPECT_THAT(t.Lines(/*relisted=*/false), Contains("delete block " + last));
 }
 
 struct PoolDrainCase {

@@ -121,7 +121,7 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
   std::vector<ipam::AddressRange> ranges;
   for (const ReservedRange& item : space.reserved) ranges.push_back(item.range);
   const ipam::IntervalSet kept(ranges);
-  std::size_t changes = 0;
+  BlockWrites writes(scope.state, scope.now, decision);
   for (const auto& [name, seen] : scope.world.blocks()) {
     if (seen.entries.reserved == 0 && kept.empty()) continue;
     if (seen.space != space.space || seen.block == nullptr || seen.block->deleting) continue;
@@ -132,12 +132,8 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     ReservedChange change = WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
     if (change.next_ms) decision.WakeAt(*change.next_ms);
     if (change.wants_removal && space.may_stop_withholding) decision.wants_relist.insert(BlockKey(name));
-    if (!change.after) continue;
-    if (++changes > kBlockChangesMax) {
-      decision.WakeAt(now_ms);
-      return;
-    }
-    decision.actions.push_back(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
+    if (change.after) writes.Add(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
+    if (writes.IsFull()) return;
   }
 }
 

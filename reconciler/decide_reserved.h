@@ -38,6 +38,7 @@ struct ReservedSpace {
 // Inputs of a decision about one space.
 struct ReservedScope {
   const World& world;
+  const ControllerState& state;
   const std::map<std::string, ipam::Pool>& pools;  // the pools whose blocks are changed, by UID
   const Now& now;
   bool relisted = false;

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "reconciler/decide_drain.h"
 #include "reconciler/test_world.h"
 #include "reconciler/withheld.h"
 
@@ -167,6 +168,18 @@ TEST_F(ReservedInSpace, AKeptAddressOnStandbyGetsItsEntryWhenItIsNotOnStandbyAny
   EXPECT_THAT(Reserved(/*relisted=*/true), IsEmpty());
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {8}});
   EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"block 10.55.0.0-26 entries=[5:held,7:! r]"});
+}
+
+TEST_F(ReservedInSpace, BlocksThatWaitAfterAFailureKeepNoOtherBlockFromItsEntries) {
+  t_.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_ready = true}).Space("default", {"web"});
+  t_.Reservation("r", {"10.55.0.0/16"});
+  for (std::size_t i = 0; i <= kBlockChangesMax; ++i) t_.Block("10.55." + std::to_string(i) + ".0/30", "web", {});
+  const std::string last = t_.world.blocks().rbegin()->first;
+  const Error refused{.code = ErrorCode::kForbidden, .message = "x", .retry_after = std::chrono::seconds(30)};
+  for (const auto& [name, block] : t_.world.blocks()) {
+    if (name != last) t_.state.backoff.Failed(BlockKey(name), refused, t_.now.steady);
+  }
+  EXPECT_THAT(Reserved(/*relisted=*/false), Contains("block " + last + " entries=[0:! r,1:! r,2:! r,3:! r]"));
 }
 
 TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyAfterARelist) {
