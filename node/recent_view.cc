@@ -11,6 +11,7 @@
 #include "crds/block.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
+#include "k8sclient/resource_version.h"
 
 namespace berth::node {
 
@@ -43,11 +44,6 @@ constexpr const char* kProofPool = "poolVersion";
 std::string TextIn(const json& object, const char* key) {
   const bool has = object.is_object() && object.contains(key) && object[key].is_string();
   return has ? object[key].get<std::string>() : std::string();
-}
-
-// Compares two resourceVersions, which are decimal numbers.
-bool IsOlder(const std::string& version, const std::string& other) {
-  return version.size() != other.size() ? version.size() < other.size() : version < other;
 }
 
 struct Record {
@@ -98,7 +94,8 @@ void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const
 bool RecentView::IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const {
   const auto record = is_kept_ ? Load(directory_, kProvedNote, std::chrono::nanoseconds::max()) : std::nullopt;
   return record && std::ranges::any_of(record->objects, [&](const json& proof) {
-           return TextIn(proof, kProofBlock) == block_uid && !IsOlder(pool.resource_version, TextIn(proof, kProofPool));
+           return TextIn(proof, kProofBlock) == block_uid &&
+                  !k8sclient::IsOlder(pool.resource_version, TextIn(proof, kProofPool));
          });
 }
 

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/read_holders.h"
@@ -19,7 +20,7 @@ Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Now& now, const k8sc
   if (!list) return std::unexpected(list.error());
   const auto metadata = list->find("metadata");
   const std::uint64_t version =
-      metadata == list->end() ? 0 : ParseVersion(k8sclient::TextAt(*metadata, "resourceVersion"));
+      metadata == list->end() ? 0 : k8sclient::ParseVersion(k8sclient::TextAt(*metadata, "resourceVersion"));
   if (version == 0) return Fail(ErrorCode::kInternal, "the list of Leases has no resourceVersion");
   state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = version};
   return {};

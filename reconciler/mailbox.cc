@@ -11,31 +11,31 @@ namespace berth::reconciler {
 
 namespace {
 
-template <typename Pending, typename Objects>
-void Apply(Pending pending, Objects& objects) {
-  if (pending.replaces) objects.clear();
-  for (auto& [name, object] : pending.changes) {
-    if (object) {
-      objects.insert_or_assign(name, *std::move(object));
-    } else {
-      objects.erase(name);
-    }
-  }
-}
-
-// For kinds whose container must see each change: turns a replacement into changes. `all`: the present objects.
+// `all`: the present objects. Turns a replacement into changes, because some containers must see each change.
 template <typename Pending, typename All, typename Put, typename Remove>
 void ApplyEach(Pending pending, const All& all, const Put& put, const Remove& remove) {
   if (pending.replaces) {
-    for (const auto& [key, object] : all) pending.changes.emplace(key, std::nullopt);
+    for (const auto& [key, object] : all) pending.changes.try_emplace(key);
   }
-  for (auto& [key, object] : pending.changes) {
-    if (object) {
-      put(*std::move(object));
+  for (auto& [key, change] : pending.changes) {
+    const auto known = all.find(key);
+    const bool is_known_newer = known != all.end() && VersionOf(known->second) > change.version;
+    if (is_known_newer && change.version != 0 && !pending.replaces) continue;
+    if (change.object) {
+      put(*std::move(change.object));
     } else {
       remove(key);
     }
   }
+}
+
+template <typename Pending, typename Objects>
+void Apply(Pending pending, Objects& objects) {
+  const auto put = [&objects](auto object) {
+    std::string name = NameOf(object);
+    objects.insert_or_assign(std::move(name), std::move(object));
+  };
+  ApplyEach(std::move(pending), objects, put, [&objects](const std::string& name) { objects.erase(name); });
 }
 
 // Takes the changes out, and keeps is_loaded.
@@ -64,10 +64,6 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   auto nodes = TakeFrom(Of<SeenNode>());
   auto leases = TakeFrom(Of<SeenLease>());
   auto allocations = TakeFrom(Of<SeenAllocation>());
-  // A list may show older versions than the world has, because the API server was restored from a backup. What the
-  // watch shows after a list is newer.
-  const bool are_blocks_listed = blocks.replaces;
-  const bool are_nodes_listed = nodes.replaces;
   world.knows_allocations = Has<SeenAllocation>();
   world.knows_holders = Has<SeenPod>() && Has<SeenNode>() && Has<SeenLease>();
   lock.unlock();
@@ -79,7 +75,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   ApplyEach(
       std::move(blocks),
       world.blocks(),
-      [&world, are_blocks_listed](SeenBlock block) { world.PutShownBlock(std::move(block), are_blocks_listed); },
+      [&world](SeenBlock block) { world.PutBlock(std::move(block)); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
   // Vanished pods come before Put and Remove: `vanished` has the pods' last states, and only the first note of a pod
   // counts.
@@ -100,7 +96,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
   ApplyEach(
       std::move(nodes),
       world.nodes.all(),
-      [&world, now, are_nodes_listed](SeenNode node) { world.nodes.PutShown(std::move(node), now, are_nodes_listed); },
+      [&world, now](SeenNode node) { world.nodes.PutShown(std::move(node), now); },
       [&world](const std::string& name) { world.nodes.Remove(name); });
   ApplyEach(
       std::move(leases),
@@ -124,17 +120,17 @@ void Mailbox::ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version)
 void Mailbox::ObserveDeletion(SeenPod pod, std::uint64_t version) {
   const Lock lock(mutex_);
   if (version != 0) pods_version_ = version;
-  Of<SeenPod>().changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), std::nullopt);
+  Of<SeenPod>().changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), Change<SeenPod>());
   vanished_.emplace_back(std::move(pod), true);
   Ring<SeenPod>();
 }
 
 void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
-  for (auto& [key, pod] : Of<SeenPod>().changes) {
-    if (!pod) continue;
+  for (auto& [key, change] : Of<SeenPod>().changes) {
+    if (!change.object) continue;
     const auto found = listed.find(key);
-    if (found != listed.end() && found->second.identity() == pod->identity()) continue;
-    vanished_.emplace_back(*std::move(pod), false);
+    if (found != listed.end() && found->second.identity() == change.object->identity()) continue;
+    vanished_.emplace_back(*std::move(change.object), false);
   }
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "reconciler/name_of.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
@@ -40,14 +41,16 @@ class Mailbox {
   template <typename Seen>
   void Put(std::string name, Seen object) {
     const Lock lock(mutex_);
-    Of<Seen>().changes.insert_or_assign(std::move(name), std::move(object));
+    const std::uint64_t version = VersionOf(object);
+    Of<Seen>().changes.insert_or_assign(std::move(name), Change<Seen>{.object = std::move(object), .version = version});
     Ring<Seen>();
   }
 
+  // The watch saw the deletion of an object, at that version if it is not 0.
   template <typename Seen>
-  void Remove(std::string name) {
+  void Remove(std::string name, std::uint64_t version = 0) {
     const Lock lock(mutex_);
-    Of<Seen>().changes.insert_or_assign(std::move(name), std::nullopt);
+    Of<Seen>().changes.insert_or_assign(std::move(name), Change<Seen>{.object = std::nullopt, .version = version});
     Ring<Seen>();
   }
 
@@ -58,7 +61,9 @@ class Mailbox {
   // (ObserveDeletion, ReplacePods), never before, so that a successor which watches from there misses nothing.
   void AdvancePodsTo(std::uint64_t version);
 
-  // Brings the world up to date. `now`: the time at which vanished pods count as vanished.
+  // Brings the world up to date. Ignores events of the watch about versions older than the world's: the world gets a
+  // newer version from the answer to a request of the controller, while the watch lags. Believes lists, because after a
+  // restored backup, an older version may be the present one. `now`: the time at which vanished pods count as vanished.
   void FetchInto(World& world, SteadyTime now);
 
   // True if pools, spaces, reservations and blocks were listed once. Before that, an object that is not in the world
@@ -71,10 +76,15 @@ class Mailbox {
 
  private:
   template <typename Seen>
+  struct Change {
+    std::optional<Seen> object = {};  // nothing: the object is gone
+    std::uint64_t version = 0;        // 0: unknown
+  };
+  template <typename Seen>
   struct Pending {
     bool is_loaded = false;
     bool replaces = false;  // objects that are not in `changes` are gone
-    std::map<std::string, std::optional<Seen>> changes = {};
+    std::map<std::string, Change<Seen>> changes = {};
   };
 
   template <typename Seen>
@@ -82,7 +92,7 @@ class Mailbox {
     Pending<Seen>& pending = Of<Seen>();
     if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects);
     pending = {.is_loaded = true, .replaces = true, .changes = {}};
-    for (auto& [name, object] : objects) pending.changes.emplace(name, std::move(object));
+    for (auto& [name, object] : objects) pending.changes.emplace(name, Change<Seen>{.object = std::move(object)});
     Ring<Seen>();
   }
 

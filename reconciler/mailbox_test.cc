@@ -122,6 +122,52 @@ TEST(Mailbox, AListBringsBackOlderVersionsBecauseABackupMayHaveBeenRestored) {
   EXPECT_EQ(t.world.blocks().at(older.name).entries.held, 1U);
 }
 
+TEST(Mailbox, ALateDeletionDoesNotRemoveABlockThatWasMadeAgain) {
+  TestWorld t;
+  t.Block("10.55.0.0/26", "web", {});
+  const std::string name = "10.55.0.0-26";
+  const std::uint64_t older = VersionOf(t.world.blocks().at(name));
+  t.Block("10.55.0.0/26", "web", {});  // the answer to a request of the controller
+  Mailbox mailbox;
+  mailbox.Remove<SeenBlock>(name, older);
+  mailbox.FetchInto(t.world, {});
+  ASSERT_TRUE(t.world.blocks().contains(name));
+  mailbox.Remove<SeenBlock>(name, VersionOf(t.world.blocks().at(name)) + 1);
+  mailbox.FetchInto(t.world, {});
+  EXPECT_FALSE(t.world.blocks().contains(name));
+}
+
+// The watch's view was on its way when the controller wrote.
+TEST(Mailbox, AViewOfANodeOlderThanWhatTheControllerWroteIsNoNews) {
+  const SteadyTime start{};
+  Mailbox mailbox;
+  World world;
+  const Nodes& nodes = world.nodes;
+  const auto node = [](const char* version, std::map<std::string, ShownNumber> numbers) {
+    return SeenNode{.name = "n1", .uid = "u", .resource_version = version, .numbers = std::move(numbers)};
+  };
+  const auto show = [&](SeenNode seen, std::chrono::seconds after) {
+    mailbox.Put("n1", std::move(seen));
+    mailbox.FetchInto(world, start + after);
+  };
+  show(node("5", {}), std::chrono::seconds(0));
+  world.nodes.PutWritten(node("7", {{"ipv4", {8, 8}}}));
+  EXPECT_TRUE(nodes.WasShown("n1", "ipv4"));
+  show(node("6", {}), std::chrono::seconds(10));
+  EXPECT_FALSE(nodes.AbsentSince("n1", "ipv4")) << "it was not there yet";
+  world.nodes.PutWritten(node("9", {}));
+  show(node("7", {{"ipv4", {8, 8}}}), std::chrono::seconds(21));
+  EXPECT_FALSE(nodes.AbsentSince("n1", "ipv4")) << "the scheduler may still go by it";
+  show(node("9", {}), std::chrono::seconds(25));
+  EXPECT_EQ(nodes.AbsentSince("n1", "ipv4"), start + std::chrono::seconds(25));
+  show(node("7", {{"ipv4", {8, 8}}}), std::chrono::hours(1));
+  EXPECT_TRUE(nodes.Find("n1")->numbers.empty()) << "a watch may lag for long";
+  // After a restored backup, versions are lower.
+  mailbox.Replace(std::map<std::string, SeenNode>{{"n1", node("2", {{"ipv4", {4, 4}}})}});
+  mailbox.FetchInto(world, start + std::chrono::seconds(26));
+  EXPECT_EQ(nodes.Find("n1")->numbers.at("ipv4").capacity, 4);
+}
+
 TEST(Mailbox, WakesTheWaitingThread) {
   Mailbox mailbox;
   const std::jthread sender([&] { mailbox.Put("a", Named("a")); });

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "reconciler/read_holders.h"
-
 namespace berth::reconciler {
 
 void Nodes::Put(SeenNode node) {
@@ -24,9 +22,7 @@ void Nodes::PutWritten(SeenNode node) {
   Put(std::move(node));
 }
 
-void Nodes::PutShown(SeenNode node, SteadyTime now, bool is_listed) {
-  const SeenNode* const known = Find(node.name);
-  if (!is_listed && known != nullptr && IsOlder(node, *known)) return;
+void Nodes::PutShown(SeenNode node, SteadyTime now) {
   Shown& shown = shown_[node.name];
   if (shown.uid != node.uid) {
     // The scheduler may not know yet that somebody made the Node again, and still use the counts of the previous Node.

@@ -58,9 +58,8 @@ class Nodes {
   void Put(SeenNode node);
   // Takes the Node from the answer to a write of the controller. The watch has not shown it yet.
   void PutWritten(SeenNode node);
-  // Takes the Node that the watch shows, unless a newer version is known. `is_listed`: a list showed the Node; after a
-  // restored backup, an older version may be the present one.
-  void PutShown(SeenNode node, SteadyTime now, bool is_listed = false);
+  // Takes the Node that the watch shows.
+  void PutShown(SeenNode node, SteadyTime now);
   void Remove(const std::string& name);
   void PutLease(SeenLease lease);
   void RemoveLease(const std::string& node) { renewals_.erase(node); }

@@ -3,7 +3,6 @@
 #include "reconciler/read_holders.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "crds/object_meta.h"
 #include "crds/quantity.h"
 #include "json/field_reader.h"
+#include "k8sclient/resource_version.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/pod_requests.h"
 
@@ -65,12 +65,6 @@ void ReadNumbers(const json& status, SeenNode& node) {
 }
 
 }  // namespace
-
-std::uint64_t ParseVersion(const std::string& text) {
-  std::uint64_t version = 0;
-  const char* const end = text.data() + text.size();
-  return std::from_chars(text.data(), end, version).ptr == end ? version : 0;
-}
 
 std::string PodPath(const std::string& name_space, const std::string& name) {
   return k8sclient::Path({"api", "v1", "namespaces", name_space, "pods", name});
@@ -198,7 +192,7 @@ Expected<SeenLease> ReadLease(json object) {
   const FieldReader document(object, problem);
   SeenLease lease{.node = std::move(meta->name),
                   .renewed = document.Object("spec").String("renewTime", kTextMax),
-                  .version = ParseVersion(meta->resource_version)};
+                  .version = k8sclient::ParseVersion(meta->resource_version)};
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return lease;
 }

@@ -2,7 +2,6 @@
 // Reads the API server's pods, nodes, Leases and IPAllocations into the few fields that the world keeps.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,15 +19,6 @@ inline constexpr std::string_view kPodsPath = "/api/v1/pods";
 inline constexpr std::string_view kNodesPath = "/api/v1/nodes";
 inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 [[nodiscard]] std::string PodPath(const std::string& name_space, const std::string& name);
-
-// A resourceVersion as a number; 0: the text is no number.
-[[nodiscard]] std::uint64_t ParseVersion(const std::string& text);
-// True if the version of an object that a watch or a list shows is older than the version that the world has. The world
-// gets a newer version from the answer to a request of the controller, while the watch lags.
-template <typename Shown, typename Known>
-[[nodiscard]] bool IsOlder(const Shown& shown, const Known& known) {
-  return ParseVersion(shown.resource_version) < ParseVersion(known.resource_version);
-}
 
 // Large fields of pods and Nodes that ReadPod and ReadNode do not read, and the fields of containers that ReadPod
 // reads.

@@ -182,30 +182,6 @@ TEST(Nodes, KnowAtWhichVersionALeaseWasRenewedLast) {
   EXPECT_EQ(nodes.RenewedAt("n2"), 0U);
 }
 
-// The watch's view was on its way when the controller wrote.
-TEST(Nodes, AViewOlderThanWhatTheControllerWroteIsNoNews) {
-  const SteadyTime start{};
-  Nodes nodes;
-  const auto node = [](const char* version, std::map<std::string, ShownNumber> numbers) {
-    return SeenNode{.name = "n1", .uid = "u", .resource_version = version, .numbers = std::move(numbers)};
-  };
-  nodes.PutShown(node("5", {}), start);
-  nodes.PutWritten(node("7", {{"ipv4", {8, 8}}}));
-  EXPECT_TRUE(nodes.WasShown("n1", "ipv4"));
-  nodes.PutShown(node("6", {}), start + std::chrono::seconds(10));
-  EXPECT_FALSE(nodes.AbsentSince("n1", "ipv4")) << "it was not there yet";
-  nodes.PutWritten(node("9", {}));
-  nodes.PutShown(node("7", {{"ipv4", {8, 8}}}), start + std::chrono::seconds(21));
-  EXPECT_FALSE(nodes.AbsentSince("n1", "ipv4")) << "the scheduler may still go by it";
-  nodes.PutShown(node("9", {}), start + std::chrono::seconds(25));
-  EXPECT_EQ(nodes.AbsentSince("n1", "ipv4"), start + std::chrono::seconds(25));
-  nodes.PutShown(node("7", {{"ipv4", {8, 8}}}), start + std::chrono::hours(1));
-  EXPECT_TRUE(nodes.Find("n1")->numbers.empty()) << "a watch may lag for long";
-  // After a restored backup, versions are lower.
-  nodes.PutShown(node("2", {{"ipv4", {4, 4}}}), start + std::chrono::seconds(26), /*is_listed=*/true);
-  EXPECT_EQ(nodes.Find("n1")->numbers.at("ipv4").capacity, 4);
-}
-
 TEST(Pods, LiveOnANodeFromTheirFirstAddressUntilTheyHaveEnded) {
   Pods pods;
   SeenPod pod{.name_space = "default", .name = "web", .uid = "a-1", .node = "n1"};

@@ -13,6 +13,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
+#include "k8sclient/resource_version.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/name_of.h"
 #include "reconciler/perform.h"
@@ -78,7 +79,7 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed) {
     const auto known = world.blocks().find(name);
     const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
     // After a restored backup, the watch may not show the block before the block changes.
-    const bool is_restored = is_known && IsOlder(meta, known->second);
+    const bool is_restored = is_known && k8sclient::IsOlder(meta.resource_version, known->second.resource_version);
     if (!is_known || is_restored) unread.push_back(name);
   }
   return unread;

@@ -7,7 +7,6 @@
 
 #include "crds/names.h"
 #include "ipam/entry.h"
-#include "reconciler/read_holders.h"
 
 namespace berth::reconciler {
 
@@ -61,12 +60,6 @@ void World::PutBlock(SeenBlock block) {
   if (is_same) block.is_own_write = found->second.is_own_write;
   std::string name = block.name;
   blocks_.insert_or_assign(std::move(name), std::move(block));
-}
-
-void World::PutShownBlock(SeenBlock block, bool is_listed) {
-  const auto found = blocks_.find(block.name);
-  if (!is_listed && found != blocks_.end() && IsOlder(block, found->second)) return;
-  PutBlock(std::move(block));
 }
 
 void World::RemoveBlock(const std::string& name) {

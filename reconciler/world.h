@@ -112,11 +112,7 @@ class World {
   bool knows_allocations = false;  // IPAllocations were listed
 
   [[nodiscard]] const std::map<std::string, SeenBlock>& blocks() const { return blocks_; }
-  // Takes the block from the API server's answer to a request of the controller.
   void PutBlock(SeenBlock block);
-  // Takes the block that the watch shows, unless the world has a newer version. `is_listed`: a list showed the block;
-  // after a restored backup, an older version may be the present one.
-  void PutShownBlock(SeenBlock block, bool is_listed);
   void RemoveBlock(const std::string& name);
 
   // Grows when a block appears or goes, and not when only entries change.
