@@ -192,8 +192,8 @@ class Pass {
     const SeenPool& pool = world_.pools.at(name);
     // The API server refuses a new finalizer on an object with a deletionTimestamp.
     if (pool.meta.deleting()) return;
-    decision_.actions.push_back(
-        SetPoolFinalizers{.pool = name, .finalizers = With(pool.meta.finalizers, crds::kPoolFinalizer)});
+    decision_.actions.push_back(SetFinalizers{
+        .collection = crds::kPoolsPath, .name = name, .finalizers = With(pool.meta.finalizers, crds::kPoolFinalizer)});
   }
 
   void DecideSpaceStatus(const std::string& name, const SpacePlan& plan) {
@@ -225,8 +225,9 @@ class Pass {
   // deleted without the finalizer, the controller creates the space again after the deletion.
   void AddSpaceFinalizer(const crds::Space& space) {
     if (space.meta.deleting()) return;
-    decision_.actions.push_back(
-        SetSpaceFinalizers{.space = space.meta.name, .finalizers = With(space.meta.finalizers, crds::kPoolFinalizer)});
+    decision_.actions.push_back(SetFinalizers{.collection = crds::kSpacesPath,
+                                              .name = space.meta.name,
+                                              .finalizers = With(space.meta.finalizers, crds::kPoolFinalizer)});
   }
 
   // Deletes a space with the controller's finalizer when no pool and no block names the space any more. True: the space
@@ -236,9 +237,9 @@ class Pass {
     if (!IsKept(current) || !current.accepted.empty() || !plan.acceptance.accepted.empty()) return false;
     if (!plan.acceptance.need_finalizer.empty()) return false;
     if (current.meta.deleting()) {
-      std::vector<std::string> finalizers = current.meta.finalizers;
-      std::erase(finalizers, crds::kPoolFinalizer);
-      decision_.actions.push_back(SetSpaceFinalizers{.space = name, .finalizers = std::move(finalizers)});
+      decision_.actions.push_back(SetFinalizers{.collection = crds::kSpacesPath,
+                                                .name = name,
+                                                .finalizers = Without(current.meta.finalizers, crds::kPoolFinalizer)});
       return true;
     }
     const auto is_unreadable = [](const auto& item) { return !item.second.pool; };

@@ -38,18 +38,7 @@ struct Settings {
 
 class Decider {
  public:
-  explicit Decider(Settings settings = {})
-      : kept_{.settings = std::move(settings),
-              .census = {},
-              .held = {},
-              .suspects = {},
-              .empty = {},
-              .lost = {},
-              .allocations = {},
-              .counts = {},
-              .numbers = {},
-              .demand = {},
-              .leaving = {}} {}
+  explicit Decider(Settings settings = {}) { kept_.settings = std::move(settings); }
 
   [[nodiscard]] Decision Decide(const World& world, const ControllerState& state, const Now& now, bool relisted);
 

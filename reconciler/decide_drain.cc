@@ -13,11 +13,6 @@ namespace berth::reconciler {
 
 namespace {
 
-std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer) {
-  std::erase(finalizers, finalizer);
-  return finalizers;
-}
-
 enum class Fate : std::uint8_t { kStays, kGoes, kPoolIsGone };
 
 class BlockDrain {
@@ -90,6 +85,11 @@ bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view f
   return std::ranges::find(finalizers, finalizer) != finalizers.end();
 }
 
+std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer) {
+  std::erase(finalizers, finalizer);
+  return finalizers;
+}
+
 void BlockWrites::Add(Action action) {
   if (!state_.backoff.MayTry(KeyOf(action), now_.steady)) return;
   decision_.actions.push_back(std::move(action));
@@ -113,8 +113,9 @@ void DecidePoolDrain(const World& world, bool relisted, Decision& decision) {
       decision.wants_relist.insert(PoolKey(name));
       continue;
     }
-    decision.actions.push_back(
-        SetPoolFinalizers{.pool = name, .finalizers = Without(pool.meta.finalizers, crds::kPoolFinalizer)});
+    decision.actions.push_back(SetFinalizers{.collection = crds::kPoolsPath,
+                                             .name = name,
+                                             .finalizers = Without(pool.meta.finalizers, crds::kPoolFinalizer)});
   }
 }
 

@@ -39,6 +39,7 @@ class BlockWrites {
 };
 
 [[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);
+[[nodiscard]] std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer);
 
 // Deletes empty blocks of pools that are gone or being deleted, and removes the finalizer of empty blocks that are
 // being deleted. Leaves out blocks in which a pod has an address. Believes that a pool is gone only if the world is

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "crds/names.h"
+
 namespace berth::reconciler {
 
 namespace {
@@ -11,9 +13,10 @@ namespace {
 struct KeyVisitor {
   ObjectKey operator()(const CreateSpace& a) const { return SpaceKey(a.space); }
   ObjectKey operator()(const DeleteSpace& a) const { return SpaceKey(a.space); }
-  ObjectKey operator()(const SetSpaceFinalizers& a) const { return SpaceKey(a.space); }
+  ObjectKey operator()(const SetFinalizers& a) const {
+    return a.collection == crds::kSpacesPath ? SpaceKey(a.name) : PoolKey(a.name);
+  }
   ObjectKey operator()(const SetSpaceStatus& a) const { return SpaceKey(a.after.meta.name); }
-  ObjectKey operator()(const SetPoolFinalizers& a) const { return PoolKey(a.pool); }
   ObjectKey operator()(const SetPoolStatus& a) const { return PoolKey(a.pool); }
   ObjectKey operator()(const ChangeBlock& a) const { return BlockKey(a.before->name); }
   ObjectKey operator()(const DeleteBlock& a) const { return BlockKey(a.block->name); }

@@ -50,17 +50,14 @@ struct CreateSpace {
 struct DeleteSpace {
   std::string space;
 };
-struct SetSpaceFinalizers {
-  std::string space;
+struct SetFinalizers {
+  std::string_view collection;  // crds::kPoolsPath or crds::kSpacesPath
+  std::string name;
   std::vector<std::string> finalizers;
 };
 struct SetSpaceStatus {
   crds::Space after;
   bool has_new_counts = false;
-};
-struct SetPoolFinalizers {
-  std::string pool;
-  std::vector<std::string> finalizers;
 };
 struct SetPoolStatus {
   std::string pool;
@@ -159,10 +156,9 @@ struct ListPods {
 // Asks for the present resourceVersion of the Leases, into ControllerState::leases.
 struct AskLeases {};
 
-using Action =
-    std::variant<CreateSpace, DeleteSpace, SetSpaceFinalizers, SetSpaceStatus, SetPoolFinalizers, SetPoolStatus,
-                 ChangeBlock, DeleteBlock, FreeEntries, ReportInUse, PutBack, CreateAllocation, DeleteAllocation,
-                 ReportOrphans, ReportContested, CreateBlock, ShowNumbers, ListPods, AskLeases>;
+using Action = std::variant<CreateSpace, DeleteSpace, SetFinalizers, SetSpaceStatus, SetPoolStatus, ChangeBlock,
+                            DeleteBlock, FreeEntries, ReportInUse, PutBack, CreateAllocation, DeleteAllocation,
+                            ReportOrphans, ReportContested, CreateBlock, ShowNumbers, ListPods, AskLeases>;
 
 // The object that an action is about, such as "IPPool/web"; for back-off and logs.
 using ObjectKey = std::string;

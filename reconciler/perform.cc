@@ -82,10 +82,9 @@ struct Performer::Visitor {
     json object = crds::NewSpaceToJson(action.space);
     // The space has the finalizer from the start, so that nobody can delete a list of accepted pools that is in force.
     object["metadata"]["finalizers"] = json::array({crds::kPoolFinalizer});
-    auto created = k8sclient::Create(api, std::string(crds::kSpacesPath), object, options);
-    if (!created) return std::unexpected(std::move(created.error()));
-    spdlog::info("space created space={}", action.space);
-    return PutSpace(*std::move(created));
+    auto created = Take(k8sclient::Create(api, std::string(crds::kSpacesPath), object, options), ReadSpace);
+    if (created) spdlog::info("space created space={}", action.space);
+    return created;
   }
 
   Expected<void> operator()(const DeleteSpace& action) const {
@@ -100,15 +99,9 @@ struct Performer::Visitor {
     return deleted;
   }
 
-  Expected<void> operator()(const SetSpaceFinalizers& action) const {
-    const auto found = world.spaces.find(action.space);
-    if (found == world.spaces.end()) return Vanished(SpaceKey(action.space));
-    auto patched = k8sclient::MergePatch(api,
-                                         ObjectPath(crds::kSpacesPath, action.space),
-                                         crds::FinalizersPatch(found->second.meta, action.finalizers),
-                                         options);
-    if (!patched) return std::unexpected(std::move(patched.error()));
-    return PutSpace(*std::move(patched));
+  Expected<void> operator()(const SetFinalizers& action) const {
+    if (action.collection == crds::kSpacesPath) return WriteFinalizers(action, world.spaces, ReadSpace);
+    return WriteFinalizers(action, world.pools, ReadPool);
   }
 
   Expected<void> operator()(const SetSpaceStatus& action) const {
@@ -116,23 +109,12 @@ struct Performer::Visitor {
     const auto patch = crds::SpaceStatusPatch(action.after);
     if (!patch) return std::unexpected(patch.error());
     if (patch->is_null()) return {};
-    auto patched = k8sclient::MergePatch(api, ObjectPath(crds::kSpacesPath, name) + "/status", *patch, options);
-    if (!patched) return std::unexpected(std::move(patched.error()));
+    auto patched =
+        Take(k8sclient::MergePatch(api, ObjectPath(crds::kSpacesPath, name) + "/status", *patch, options), ReadSpace);
+    if (!patched) return patched;
     if (action.has_new_counts) state.space_counts_written[name] = now.steady;
     spdlog::debug("space status written space={} pools={}", name, action.after.accepted.size());
-    return PutSpace(*std::move(patched));
-  }
-
-  Expected<void> operator()(const SetPoolFinalizers& action) const {
-    const auto found = world.pools.find(action.pool);
-    if (found == world.pools.end()) return Vanished(PoolKey(action.pool));
-    auto patched = k8sclient::MergePatch(api,
-                                         ObjectPath(crds::kPoolsPath, action.pool),
-                                         crds::FinalizersPatch(found->second.meta, action.finalizers),
-                                         options);
-    if (!patched) return std::unexpected(std::move(patched.error()));
-    if (found->second.meta.deleting()) spdlog::info("deleted pool is empty, removing it pool={}", action.pool);
-    return PutPool(*std::move(patched));
+    return {};
   }
 
   Expected<void> operator()(const SetPoolStatus& action) const {
@@ -142,11 +124,10 @@ struct Performer::Visitor {
     const auto patch = crds::PoolStatusPatch(*before.object, action.status);
     if (!patch) return std::unexpected(patch.error());
     if (patch->is_null()) return {};
-    auto patched = k8sclient::MergePatch(api, ObjectPath(crds::kPoolsPath, action.pool) + "/status", *patch, options);
-    if (!patched) return std::unexpected(std::move(patched.error()));
+    auto patched = Take(
+        k8sclient::MergePatch(api, ObjectPath(crds::kPoolsPath, action.pool) + "/status", *patch, options), ReadPool);
+    if (!patched) return patched;
     if (action.has_new_counts) state.pool_counts_written[before.meta.uid] = now.steady;
-    auto put = PutPool(*std::move(patched));
-    if (!put) return put;
     const SeenPool& after = world.pools.at(action.pool);
     LogPoolStatus(before, after);
     for (const Announcement& one : PoolAnnouncements(before, after)) Announce(one);
@@ -293,14 +274,9 @@ struct Performer::Visitor {
       const bool is_gone = !*pod || (*pod)->identity() != allocation.uid;
       if (is_gone) return BehindItsWatch("pod " + allocation.pod + " is gone");
     }
-    auto created = k8sclient::Create(
-        api, AllocationsPath(allocation.meta.name_space), crds::AllocationToJson(allocation), options);
-    if (!created) return std::unexpected(std::move(created.error()));
-    auto seen = ReadAllocation(*std::move(created));
-    if (!seen) return std::unexpected(std::move(seen.error()));
-    spdlog::debug("allocation made allocation={}/{}", seen->name_space, seen->name);
-    world.allocations.Put(*std::move(seen));
-    return {};
+    return Take(k8sclient::Create(
+                    api, AllocationsPath(allocation.meta.name_space), crds::AllocationToJson(allocation), options),
+                ReadAllocation);
   }
 
   Expected<void> operator()(const DeleteAllocation& action) const {
@@ -325,16 +301,14 @@ struct Performer::Visitor {
   }
 
   Expected<void> operator()(const CreateBlock& action) const {
-    auto created = k8sclient::Create(api, std::string(crds::kBlocksPath), crds::BlockToJson(action.block), options);
-    if (!created) return std::unexpected(std::move(created.error()));
-    auto seen = ReadBlock(*std::move(created));
-    if (!seen) return std::unexpected(std::move(seen.error()));
+    auto created = Take(
+        k8sclient::Create(api, std::string(crds::kBlocksPath), crds::BlockToJson(action.block), options), ReadBlock);
+    if (!created) return created;
     spdlog::info("block created for a node block={} pool={} node={} why={}",
                  action.block.name,
                  action.block.pool,
                  action.block.node,
                  Quoted(action.why));
-    world.PutBlock(*std::move(seen));
     return {};
   }
 
@@ -397,14 +371,9 @@ struct Performer::Visitor {
   }
 
   [[nodiscard]] Expected<void> PatchBlock(const ipam::Block& before, const ipam::Block& after) const {
-    auto patched = k8sclient::MergePatch(
-        api, ObjectPath(crds::kBlocksPath, before.name), crds::BlockMergePatch(before, after), options);
-    if (!patched) return std::unexpected(std::move(patched.error()));
-    auto seen = ReadBlock(*std::move(patched));
-    if (!seen) return std::unexpected(std::move(seen.error()));
-    seen->is_own_write = true;
-    world.PutBlock(*std::move(seen));
-    return {};
+    return Take(k8sclient::MergePatch(
+                    api, ObjectPath(crds::kBlocksPath, before.name), crds::BlockMergePatch(before, after), options),
+                ReadBlock);
   }
 
   // Fails if a pod of the block's node has an address of the block that no entry records. Asks the API server, because
@@ -440,21 +409,45 @@ struct Performer::Visitor {
     return is_gone;
   }
 
-  [[nodiscard]] Expected<void> PutSpace(json object) const {
-    auto space = ReadSpace(std::move(object));
-    if (!space) return std::unexpected(std::move(space.error()));
-    std::string name = space->meta.name;
-    world.spaces.insert_or_assign(std::move(name), *std::move(space));
+  // `objects`: those of the collection.
+  template <typename Seen>
+  [[nodiscard]] Expected<void> WriteFinalizers(const SetFinalizers& action, const std::map<std::string, Seen>& objects,
+                                               Expected<Seen> (*read)(json)) const {
+    const auto found = objects.find(action.name);
+    if (found == objects.end()) return Vanished(KeyOf(action));
+    const crds::ObjectMeta& meta = found->second.meta;
+    const bool is_end = meta.deleting() && action.collection == crds::kPoolsPath;
+    auto patched = Take(
+        k8sclient::MergePatch(
+            api, ObjectPath(action.collection, action.name), crds::FinalizersPatch(meta, action.finalizers), options),
+        read);
+    if (patched && is_end) spdlog::info("deleted pool is empty, removing it pool={}", action.name);
+    return patched;
+  }
+
+  // Puts the answer to a write into the world.
+  template <typename Seen>
+  [[nodiscard]] Expected<void> Take(Expected<json> answer, Expected<Seen> (*read)(json)) const {
+    if (!answer) return std::unexpected(std::move(answer.error()));
+    auto seen = read(*std::move(answer));
+    if (!seen) return std::unexpected(std::move(seen.error()));
+    Put(*std::move(seen));
     return {};
   }
 
-  [[nodiscard]] Expected<void> PutPool(json object) const {
-    auto pool = ReadPool(std::move(object));
-    if (!pool) return std::unexpected(std::move(pool.error()));
-    std::string name = pool->meta.name;
-    world.pools.insert_or_assign(std::move(name), *std::move(pool));
-    return {};
+  void Put(SeenPool pool) const {
+    std::string name = pool.meta.name;
+    world.pools.insert_or_assign(std::move(name), std::move(pool));
   }
+  void Put(crds::Space space) const {
+    std::string name = space.meta.name;
+    world.spaces.insert_or_assign(std::move(name), std::move(space));
+  }
+  void Put(SeenBlock block) const {
+    block.is_own_write = true;
+    world.PutBlock(std::move(block));
+  }
+  void Put(SeenAllocation allocation) const { world.allocations.Put(std::move(allocation)); }
 };
 
 Expected<void> Performer::Perform(const Action& action, const Now& now, const k8sclient::CallOptions& options) {

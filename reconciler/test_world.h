@@ -168,16 +168,13 @@ struct ActionText {
 
   std::string operator()(const CreateSpace& a) const { return "create space " + a.space; }
   std::string operator()(const DeleteSpace& a) const { return "delete space " + a.space; }
-  std::string operator()(const SetSpaceFinalizers& a) const {
-    return "space " + a.space + " finalizers=" + Join(a.finalizers);
+  std::string operator()(const SetFinalizers& a) const {
+    return (a.collection == crds::kSpacesPath ? "space " : "pool ") + a.name + " finalizers=" + Join(a.finalizers);
   }
   std::string operator()(const SetSpaceStatus& a) const {
     std::vector<std::string> names;
     for (const crds::AcceptedPool& entry : a.after.accepted) names.push_back(entry.pool);
     return "space " + a.after.meta.name + " accepted=" + Join(names) + " withheld=" + Ranges(a.after.withheld);
-  }
-  std::string operator()(const SetPoolFinalizers& a) const {
-    return "pool " + a.pool + " finalizers=" + Join(a.finalizers);
   }
   std::string operator()(const SetPoolStatus& a) const {
     const crds::Condition* ready = crds::FindCondition(a.status.conditions, crds::kReadyCondition);
