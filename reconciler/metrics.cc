@@ -54,86 +54,57 @@ class Board {
 
 struct Metrics::Families {
   prometheus::Registry registry;
-  Gauge& leading =
-      BuildGauge().Name("berth_controller_leading").Help("1: this controller leads").Register(registry).Add({});
+
+  Family<Gauge>& Gauges(const char* name, const char* help) {
+    return BuildGauge().Name(name).Help(help).Register(registry);
+  }
+  Family<Counter>& Counters(const char* name, const char* help) {
+    return BuildCounter().Name(name).Help(help).Register(registry);
+  }
+  Family<Histogram>& Histograms(const char* name, const char* help) {
+    return BuildHistogram().Name(name).Help(help).Register(registry);
+  }
+
+  Gauge& leading = Gauges("berth_controller_leading", "1: this controller leads").Add({});
   Histogram& pass =
-      BuildHistogram()
-          .Name("berth_controller_round_seconds")
-          .Help("Duration of a pass: from a look at the watched objects until the decisions are carried out")
-          .Register(registry)
+      Histograms("berth_controller_round_seconds",
+                 "Duration of a pass: from a look at the watched objects until the decisions are carried out")
           .Add({}, SecondsBuckets());
-  Gauge& actions = BuildGauge()
-                       .Name("berth_controller_actions")
-                       .Help("Actions that the last pass decided on, including actions that wait for another try")
-                       .Register(registry)
+  Gauge& actions = Gauges("berth_controller_actions",
+                          "Actions that the last pass decided on, including actions that wait for another try")
                        .Add({});
   Family<Gauge>& clock_difference =
-      BuildGauge()
-          .Name("berth_clock_difference_seconds")
-          .Help("This machine's clock minus the API server's clock, accurate to about a second")
-          .Register(registry);
-  Family<Counter>& watch_failures = BuildCounter()
-                                        .Name("berth_controller_watch_failures_total")
-                                        .Help("Watches that failed and that the controller began anew")
-                                        .Register(registry);
-  Family<Counter>& write_failures = BuildCounter()
-                                        .Name("berth_controller_write_failures_total")
-                                        .Help("Writes that failed and that the controller tries again")
-                                        .Register(registry);
-  Family<Counter>& freed = BuildCounter()
-                               .Name("berth_controller_orphans_freed_total")
-                               .Help("Entries that the controller freed, because their pods are gone")
-                               .Register(registry);
-  Counter& freed_in_use =
-      BuildCounter()
-          .Name("berth_controller_freed_in_use_total")
-          .Help(
-              "Entries that a node's agent wrote again after the controller freed them, because the "
-              "container still existed")
-          .Register(registry)
-          .Add({});
-  Counter& put_back = BuildCounter()
-                          .Name("berth_controller_entries_put_back_total")
-                          .Help("How often the controller wrote the missing entry of a live pod again")
-                          .Register(registry)
+      Gauges("berth_clock_difference_seconds",
+             "This machine's clock minus the API server's clock, accurate to about a second");
+  Family<Counter>& watch_failures =
+      Counters("berth_controller_watch_failures_total", "Watches that failed and that the controller began anew");
+  Family<Counter>& write_failures =
+      Counters("berth_controller_write_failures_total", "Writes that failed and that the controller tries again");
+  Family<Counter>& freed = Counters("berth_controller_orphans_freed_total",
+                                    "Entries that the controller freed, because their pods are gone");
+  Counter& freed_in_use = Counters("berth_controller_freed_in_use_total",
+                                   "Entries that a node's agent wrote again after the controller freed them, because "
+                                   "the container still existed")
+                              .Add({});
+  Counter& put_back = Counters("berth_controller_entries_put_back_total",
+                               "How often the controller wrote the missing entry of a live pod again")
                           .Add({});
-  Counter& nodes_written = BuildCounter()
-                               .Name("berth_controller_node_writes_total")
-                               .Help("Writes of address counts to Nodes")
-                               .Register(registry)
-                               .Add({});
-  Gauge& contested = BuildGauge()
-                         .Name("berth_controller_addresses_contested")
-                         .Help("Addresses that one pod has, although the entry names another pod")
-                         .Register(registry)
-                         .Add({});
-  Gauge& due = BuildGauge()
-                   .Name("berth_controller_orphans_due")
-                   .Help("Orphans that the controller frees now")
-                   .Register(registry)
-                   .Add({});
-  Gauge& braked =
-      BuildGauge()
-          .Name("berth_controller_orphans_braked")
-          .Help(
-              "1: the controller frees no orphan, because too many orphans belong to pods whose deletion it did "
-              "not see")
-          .Register(registry)
+  Counter& nodes_written = Counters("berth_controller_node_writes_total", "Writes of address counts to Nodes").Add({});
+  Gauge& contested =
+      Gauges("berth_controller_addresses_contested", "Addresses that one pod has, although the entry names another pod")
           .Add({});
-
-  Family<Counter>& extender_requests = BuildCounter()
-                                           .Name("berth_controller_extender_requests_total")
-                                           .Help("Requests of kube-scheduler that the extender answered")
-                                           .Register(registry);
-  Family<Histogram>& extender_seconds = BuildHistogram()
-                                            .Name("berth_controller_extender_seconds")
-                                            .Help("Time from a request of kube-scheduler to the extender's answer")
-                                            .Register(registry);
+  Gauge& due = Gauges("berth_controller_orphans_due", "Orphans that the controller frees now").Add({});
+  Gauge& braked =
+      Gauges("berth_controller_orphans_braked",
+             "1: the controller frees no orphan, because too many orphans belong to pods whose deletion it did not see")
+          .Add({});
+  Family<Counter>& extender_requests =
+      Counters("berth_controller_extender_requests_total", "Requests of kube-scheduler that the extender answered");
+  Family<Histogram>& extender_seconds =
+      Histograms("berth_controller_extender_seconds", "Time from a request of kube-scheduler to the extender's answer");
   Gauge& extender_assumed =
-      BuildGauge()
-          .Name("berth_controller_extender_assumed_pods")
-          .Help("Pods for which the extender chose nodes, but has not seen the binding to a node yet")
-          .Register(registry)
+      Gauges("berth_controller_extender_assumed_pods",
+             "Pods for which the extender chose nodes, but has not seen the binding to a node yet")
           .Add({});
 
   Mutex mutex;
