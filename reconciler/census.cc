@@ -25,23 +25,6 @@ std::int64_t NextThaw(const ipam::Block& block, std::int64_t now_ms) {
   return next;
 }
 
-// The addresses of all blocks of the space, of any pool.
-ipam::IntervalSet Claimed(const World& world, const std::string& space) {
-  std::vector<ipam::AddressRange> ranges;
-  for (const auto& [name, block] : world.blocks()) {
-    if (block.space == space) ranges.push_back(ipam::AddressRange::Of(block.cidr));
-  }
-  return ipam::IntervalSet(ranges);
-}
-
-std::vector<ipam::Prefix> BlockCidrs(const World& world, const std::string& space) {
-  std::vector<ipam::Prefix> cidrs;
-  for (const auto& [name, block] : world.blocks()) {
-    if (block.space == space) cidrs.push_back(block.cidr);
-  }
-  return cidrs;
-}
-
 }  // namespace
 
 std::map<std::string, CountedPool> AcceptedPools(const World& world) {
@@ -58,13 +41,8 @@ std::map<std::string, CountedPool> AcceptedPools(const World& world) {
 }
 
 void Census::Take(const World& world, const std::map<std::string, CountedPool>& pools, std::int64_t now_ms) {
-  std::erase_if(rules_, [&](const auto& item) { return !pools.contains(item.first); });
-  if (block_set_version_ != world.block_set_version()) {
-    block_set_version_ = world.block_set_version();
-    std::erase_if(blocks_, [&](const auto& item) { return !world.blocks().contains(item.first); });
-  }
-  for (const auto& [uid, counted] : pools) UpdateRules(counted);
-  UpdateBlockSets(world, pools);
+  const bool rules_changed = UpdateRules(pools);
+  if (rules_changed || block_set_version_ != world.block_set_version()) UpdateBlockSets(world, pools);
   CountBlocks(world, pools, now_ms);
 }
 
@@ -90,53 +68,55 @@ SpaceCounts Census::OfSpace(const std::string& space) const {
   return found == spaces_.end() ? SpaceCounts() : found->second.counts;
 }
 
-void Census::UpdateRules(const CountedPool& counted) {
-  Rules& rules = rules_[counted.pool.uid];
-  if (rules.id != 0 && rules.generation == counted.generation && rules.withheld == counted.pool.withheld) return;
-  rules = Rules();
-  rules.id = ++last_rules_id_;
-  rules.generation = counted.generation;
-  rules.withheld = counted.pool.withheld;
-  rules.assignable = ipam::Assignable(counted.pool);
-  rules.counts.total = rules.assignable.Count();
-  rules.counts.blocks_max = ipam::PoolBlocks(counted.pool).Count();
+bool Census::UpdateRules(const std::map<std::string, CountedPool>& pools) {
+  bool changed = std::erase_if(rules_, [&](const auto& item) { return !pools.contains(item.first); }) > 0;
+  for (const auto& [uid, counted] : pools) {
+    Rules& rules = rules_[uid];
+    if (rules.id != 0 && rules.generation == counted.generation && rules.withheld == counted.pool.withheld) continue;
+    changed = true;
+    rules = {.id = ++last_rules_id_, .generation = counted.generation, .withheld = counted.pool.withheld};
+    rules.assignable = ipam::Assignable(counted.pool);
+    rules.counts.total = rules.assignable.Count();
+    rules.counts.blocks_max = ipam::PoolBlocks(counted.pool).Count();
+  }
+  return changed;
 }
 
 void Census::UpdateBlockSets(const World& world, const std::map<std::string, CountedPool>& pools) {
-  std::map<std::string, std::vector<const CountedPool*>> by_space;
-  for (const auto& [uid, counted] : pools) by_space[counted.pool.space].push_back(&counted);
-  std::erase_if(spaces_, [&](const auto& item) { return !by_space.contains(item.first); });
-  const std::uint64_t version = world.block_set_version();
-  for (const auto& [name, members] : by_space) {
+  block_set_version_ = world.block_set_version();
+  std::erase_if(blocks_, [&](const auto& item) { return !world.blocks().contains(item.first); });
+  // Blocks of any pool count, by space.
+  std::map<std::string, std::vector<ipam::Prefix>> cidrs;
+  std::map<std::string, std::vector<ipam::AddressRange>> ranges_of_blocks;
+  for (const auto& [name, block] : world.blocks()) {
+    cidrs[block.space].push_back(block.cidr);
+    ranges_of_blocks[block.space].push_back(ipam::AddressRange::Of(block.cidr));
+  }
+  std::map<std::string, ipam::IntervalSet> claimed;
+  for (const auto& [space, ranges] : ranges_of_blocks) claimed.emplace(space, ipam::IntervalSet(ranges));
+  std::map<std::string, std::vector<ipam::AddressRange>> assignable;
+  for (const auto& [uid, counted] : pools) {
+    const ipam::Pool& pool = counted.pool;
+    Rules& rules = rules_.at(uid);
+    const auto& ranges = rules.assignable.ranges();
+    assignable[pool.space].insert(assignable[pool.space].end(), ranges.begin(), ranges.end());
+    rules.unclaimed = rules.assignable;
+    rules.unclaimed.Subtract(claimed[pool.space]);
+    const auto is_of_pool = [&](const ipam::Prefix& cidr) {
+      return cidr.Overlaps(pool.subnet) && !rules.assignable.Intersection(ipam::AddressRange::Of(cidr)).empty();
+    };
+    // There may be more blocks than the pool can be cut into: a client with a node's token can create blocks of any
+    // size.
+    const auto claimed_blocks = static_cast<ipam::Uint128>(std::ranges::count_if(cidrs[pool.space], is_of_pool));
+    rules.counts.blocks_unclaimed = rules.counts.blocks_max - std::min(rules.counts.blocks_max, claimed_blocks);
+    rules.counts.claimable = ipam::Claimable(pool, cidrs[pool.space], crds::kClaimableMax);
+  }
+  spaces_.clear();
+  for (const auto& [name, ranges] : assignable) {
+    ipam::IntervalSet unclaimed(ranges);
     Space& space = spaces_[name];
-    std::vector<std::uint64_t> ids;
-    for (const CountedPool* counted : members) ids.push_back(rules_.at(counted->pool.uid).id);
-    if (space.block_set_version == version && space.rules_ids == ids) continue;
-    space.block_set_version = version;
-    space.rules_ids = std::move(ids);
-    const ipam::IntervalSet claimed = Claimed(world, name);
-    const std::vector<ipam::Prefix> cidrs = BlockCidrs(world, name);
-    std::vector<ipam::AddressRange> all;
-    for (const CountedPool* counted : members) {
-      Rules& rules = rules_.at(counted->pool.uid);
-      all.insert(all.end(), rules.assignable.ranges().begin(), rules.assignable.ranges().end());
-      if (rules.block_set_version == version) continue;
-      rules.block_set_version = version;
-      rules.unclaimed = rules.assignable;
-      rules.unclaimed.Subtract(claimed);
-      const auto is_of_pool = [&](const ipam::Prefix& cidr) {
-        return cidr.Overlaps(counted->pool.subnet) &&
-               !rules.assignable.Intersection(ipam::AddressRange::Of(cidr)).empty();
-      };
-      // There may be more blocks than the pool can be cut into: a client with a node's token can create blocks of any
-      // size.
-      const auto claimed_blocks = static_cast<ipam::Uint128>(std::ranges::count_if(cidrs, is_of_pool));
-      rules.counts.blocks_unclaimed = rules.counts.blocks_max - std::min(rules.counts.blocks_max, claimed_blocks);
-      rules.counts.claimable = ipam::Claimable(counted->pool, cidrs, crds::kClaimableMax);
-    }
-    ipam::IntervalSet unclaimed(all);
     space.total = unclaimed.Count();
-    unclaimed.Subtract(claimed);
+    unclaimed.Subtract(claimed[name]);
     space.unclaimed = unclaimed.Count();
   }
 }

@@ -2,9 +2,9 @@
 // Census: how many addresses pools and spaces have in total, used and free.
 //
 // The census keeps its counts from pass to pass. It counts a block again only when the block or the rules of the
-// block's pool changed, or when the cooling of an address in the block is over. Numbers that depend on the set of
-// blocks are computed again only when a block came or went. So a pass over thousands of blocks costs about one look at
-// each block.
+// block's pool changed, or when the cooling of an address in the block is over. It computes numbers that depend on the
+// set of blocks again only when a block came or went, or the rules of a pool changed. So a pass over thousands of
+// blocks costs about one look at each block.
 #pragma once
 
 #include <cstdint>
@@ -64,16 +64,13 @@ class Census {
   [[nodiscard]] std::optional<std::int64_t> next_change_ms() const { return next_change_ms_; }
 
  private:
-  // Results that the census computes from the rules of one pool, and keeps until the rules change.
   struct Rules {
     std::uint64_t id = 0;  // changes whenever the rules change
     std::int64_t generation = 0;
-    std::vector<ipam::AddressRange> withheld;
-    ipam::IntervalSet assignable;
-    // These also depend on which blocks exist.
-    std::uint64_t block_set_version = 0;
-    ipam::IntervalSet unclaimed;  // assignable addresses in no block
-    PoolCounts counts;
+    std::vector<ipam::AddressRange> withheld = {};
+    ipam::IntervalSet assignable = {};
+    ipam::IntervalSet unclaimed = {};  // assignable addresses in no block
+    PoolCounts counts = {};
   };
   struct BlockCount {
     ipam::BlockView block;
@@ -82,14 +79,13 @@ class Census {
     std::int64_t valid_until_ms = 0;  // then the cooling of an entry is over
   };
   struct Space {
-    std::vector<std::uint64_t> rules_ids;
-    std::uint64_t block_set_version = 0;
     ipam::Uint128 total = 0;
     ipam::Uint128 unclaimed = 0;
     SpaceCounts counts;
   };
 
-  void UpdateRules(const CountedPool& counted);
+  // True: the rules of a pool changed.
+  bool UpdateRules(const std::map<std::string, CountedPool>& pools);
   void UpdateBlockSets(const World& world, const std::map<std::string, CountedPool>& pools);
   void CountBlocks(const World& world, const std::map<std::string, CountedPool>& pools, std::int64_t now_ms);
   [[nodiscard]] const BlockCount& Count(const SeenBlock& seen, const ipam::Pool& pool, std::uint64_t rules_id,
