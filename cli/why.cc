@@ -100,14 +100,10 @@ class Answer {
 
   [[nodiscard]] std::vector<reconciler::HeldEntries::Entry> Entries() const {
     std::vector<reconciler::HeldEntries::Entry> entries;
-    for (const auto& key : counting_.held.Keys()) {
-      reconciler::HeldEntries::Entry entry = counting_.held.At(key);
-      const bool names_it = entry.held.pod.empty()
-                                ? entry.held.uid == pod_.uid
-                                : reconciler::PodKeyOf(entry.held.pod_namespace, entry.held.pod) == key_;
-      const reconciler::RecordedHolder holder{
-          .uid = entry.held.uid, .node = entry.node(), .address = entry.block->cidr.At(key.second)};
-      if (names_it && holder.Is(pod_)) entries.push_back(std::move(entry));
+    for (const std::string& holder : {key_, pod_.uid}) {
+      for (reconciler::HeldEntries::Entry& entry : counting_.held.Of(holder)) {
+        if (reconciler::IsOf(entry, pod_)) entries.push_back(std::move(entry));
+      }
     }
     return entries;
   }

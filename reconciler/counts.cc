@@ -9,16 +9,6 @@
 
 namespace berth::reconciler {
 
-namespace {
-
-// The key under which an entry is recorded; "" if the entry names neither a pod nor a UID.
-std::string NameOfHolder(const ipam::HeldEntry& entry) {
-  if (!entry.pod.empty() && !entry.pod_namespace.empty()) return PodKeyOf(entry.pod_namespace, entry.pod);
-  return entry.uid;
-}
-
-}  // namespace
-
 CountedPools::CountedPools(const World& world, const std::map<std::string, CountedPool>& pools) {
   std::map<std::string, std::vector<const ipam::Pool*>> by_resource;
   for (const auto& [name, seen] : world.pools) {
@@ -55,9 +45,11 @@ bool CountedPools::Counts(const std::string& pool_uid, const SeenNode& node) con
   return !selector || selector->Matches(node.labels);
 }
 
-bool RecordedHolder::Is(const SeenPod& pod) const {
+bool IsOf(const HeldEntries::Entry& entry, const SeenPod& pod) {
+  const std::string& uid = entry.held.uid;
   if (!uid.empty() && (uid == pod.uid || uid == pod.config_hash)) return true;
-  return node == pod.node && std::ranges::find(pod.addresses, address) != pod.addresses.end();
+  const ipam::Address address = entry.block->cidr.At(entry.key.second);
+  return entry.node() == pod.node && std::ranges::find(pod.addresses, address) != pod.addresses.end();
 }
 
 void Counts::Update(const Scope& scope) {
@@ -66,6 +58,7 @@ void Counts::Update(const Scope& scope) {
     for (const auto& [node, pods] : requesting_) changed_.insert(node);
   }
   defaults_ = scope.defaults;
+  held_ = &scope.held;
   TakePods(scope);
   TakeEntries(scope);
   for (const std::string& node : changed_) {
@@ -131,13 +124,10 @@ std::size_t Counts::ActivePods(const std::string& node) const {
 
 void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
   std::map<std::string, std::int64_t> addresses;  // recorded for the pod, by resource
-  const auto count = [&](const std::string& key) {
-    const auto [first, last] = recorded_.equal_range(key);
-    for (auto at = first; at != last; ++at) {
-      const Recorded& one = at->second;
-      if (!one.holder.Is(pod)) continue;
-      const auto resource = resource_of_.find(one.pool_uid);
-      if (resource != resource_of_.end()) ++addresses[resource->second];
+  const auto count = [&](const std::string& holder) {
+    for (const HeldEntries::Entry& entry : held_->Of(holder)) {
+      const auto resource = resource_of_.find(entry.block->pool_uid);
+      if (resource != resource_of_.end() && IsOf(entry, pod)) ++addresses[resource->second];
     }
   };
   count(PodKeyOf(pod.name_space, pod.name));
@@ -155,27 +145,13 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
 }
 
 void Counts::TakeEntries(const Scope& scope) {
-  const auto note = [&](const HeldEntries::Place& place, bool came) {
-    const HeldEntries::Entry entry = HeldEntries::Read(place);
-    const std::string key = NameOfHolder(entry.held);
-    if (key.empty()) return;
-    if (came) {
-      recorded_.emplace(key,
-                        Recorded{.key = entry.key,
-                                 .pool_uid = entry.block->pool_uid,
-                                 .holder = {.uid = entry.held.uid,
-                                            .node = entry.node(),
-                                            .address = entry.block->cidr.At(entry.key.second)}});
-    } else {
-      const auto [first, last] = recorded_.equal_range(key);
-      const auto found = std::find_if(first, last, [&](const auto& item) { return item.second.key == entry.key; });
-      if (found != last) recorded_.erase(found);
+  for (const auto* places : {&scope.held.went(), &scope.held.came()}) {
+    for (const HeldEntries::Place& place : *places) {
+      const HeldEntries::Entry entry = HeldEntries::Read(place);
+      changed_.insert(entry.node());
+      if (const auto pod = node_of_.find(HolderOf(entry.held)); pod != node_of_.end()) changed_.insert(pod->second);
     }
-    changed_.insert(entry.node());
-    if (const auto pod = node_of_.find(key); pod != node_of_.end()) changed_.insert(pod->second);
-  };
-  for (const HeldEntries::Place& place : scope.held.went()) note(place, /*came=*/false);
-  for (const HeldEntries::Place& place : scope.held.came()) note(place, /*came=*/true);
+  }
 }
 
 void Counts::TakePods(const Scope& scope) {

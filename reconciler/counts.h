@@ -18,7 +18,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "reconciler/census.h"
@@ -76,16 +75,9 @@ class CountedPools {
   std::set<std::string> resources_;
 };
 
-// The part of a held entry that says which pod has the address.
-struct RecordedHolder {
-  std::string uid;
-  std::string node;
-  ipam::Address address;
-
-  // True if the address counts as the pod's: by UID or config hash, else by node and podIPs. Requires: the entry names
-  // the pod or its UID.
-  [[nodiscard]] bool Is(const SeenPod& pod) const;
-};
+// True if the entry's address counts as the pod's: by UID or config hash, else by node and podIPs. Requires: the entry
+// names the pod or its UID.
+[[nodiscard]] bool IsOf(const HeldEntries::Entry& entry, const SeenPod& pod);
 
 class Counts {
  public:
@@ -93,7 +85,7 @@ class Counts {
     const World& world;
     const Census& census;  // counted from the same pools
     const CountedPools& pools;
-    const HeldEntries& held;       // Update has to see every change of it
+    const HeldEntries& held;       // must outlive the Counts; Update has to see every change of it
     const LeavingBlocks& leaving;  // free addresses of these blocks are not usable
     // The needs of a pod that requests nothing and has no annotation. nullptr: only requests count. The same in every
     // call.
@@ -118,25 +110,18 @@ class Counts {
   [[nodiscard]] const std::set<PodKey>& waiting() const { return waiting_; }
 
  private:
-  // An address with a held entry.
-  struct Recorded {
-    EntryKey key;
-    std::string pool_uid;
-    RecordedHolder holder;
-  };
-
   void TakeEntries(const Scope& scope);
   void TakePods(const Scope& scope);
   void PlacePod(const PodKey& key, const SeenPod* pod);
   void AddPod(const SeenPod& pod, NodeTally& tally) const;
 
   const std::vector<UnitRequest>* defaults_ = nullptr;
-  bool is_taken_ = false;                                    // whether the first Update has run
-  std::map<std::string, std::string> resource_of_;           // of pools, in the last Update
-  std::unordered_multimap<std::string, Recorded> recorded_;  // by PodKey, or by UID if the entry names no pod
-  std::map<PodKey, std::string> node_of_;                    // the node of each active pod
-  std::map<std::string, std::size_t> active_;                // number of active pods, by node
-  std::map<std::string, std::set<PodKey>> requesting_;       // active pods that need addresses, by node
+  const HeldEntries* held_ = nullptr;
+  bool is_taken_ = false;                               // whether the first Update has run
+  std::map<std::string, std::string> resource_of_;      // of pools, in the last Update
+  std::map<PodKey, std::string> node_of_;               // the node of each active pod
+  std::map<std::string, std::size_t> active_;           // number of active pods, by node
+  std::map<std::string, std::set<PodKey>> requesting_;  // active pods that need addresses, by node
   std::set<PodKey> waiting_;
   std::set<std::string> changed_;             // nodes whose pods must be counted again
   std::map<std::string, NodeTally> of_pods_;  // held, requested and owed, by node

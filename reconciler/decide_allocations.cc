@@ -99,11 +99,7 @@ void AllocationDecider::Gather(const AllocationScope& scope, SteadyTime now) {
     const auto found = holdings_.find(key);
     if (found == holdings_.end()) continue;
     found->second.entries.erase(entry.key);
-    if (!found->second.entries.empty()) continue;
-    holdings_.erase(found);
-    const auto of_pod = by_pod_.find(PodKeyOf(entry.held.pod_namespace, entry.held.pod));
-    of_pod->second.erase(key);
-    if (of_pod->second.empty()) by_pod_.erase(of_pod);
+    if (found->second.entries.empty()) holdings_.erase(found);
   }
   for (const HeldEntries::Place& place : scope.held.came()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
@@ -112,12 +108,10 @@ void AllocationDecider::Gather(const AllocationScope& scope, SteadyTime now) {
     Holding& holding = holdings_[key];
     holding.entries.insert(entry.key);
     holding.settled = now + kAllocationAgeMin;
-    by_pod_[PodKeyOf(entry.held.pod_namespace, entry.held.pod)].insert(key);
     open_.insert(key);
   }
   for (const PodKey& pod : scope.world.pods.touched()) {
-    const auto found = by_pod_.find(pod);
-    if (found != by_pod_.end()) open_.insert(found->second.begin(), found->second.end());
+    for (const HeldEntries::Entry& entry : scope.held.Of(pod)) open_.insert(KeyOf(entry.held));
   }
   const Allocations& objects = scope.world.allocations;
   if (scope.world.knows_allocations && !std::exchange(saw_all_, true)) {

@@ -76,7 +76,6 @@ class AllocationDecider {
   void DecideOne(const AllocationScope& scope, const AllocationKey& key, SteadyTime now, Decision& decision);
 
   std::map<AllocationKey, Holding> holdings_;
-  std::map<PodKey, std::set<AllocationKey>> by_pod_;
   // Objects that may need an action, and objects that need none before the given time.
   std::set<AllocationKey> open_;
   std::set<std::pair<SteadyTime, AllocationKey>> later_;

@@ -2,7 +2,11 @@
 // Compares blocks with their previous versions.
 #include "reconciler/held_entries.h"
 
+#include <algorithm>
+#include <functional>
 #include <optional>
+#include <ranges>
+#include <utility>
 #include <variant>
 
 #include "base/check.h"
@@ -37,6 +41,10 @@ bool IsLastView(const ipam::BlockView& view, const SeenBlock& seen) {
 
 }  // namespace
 
+std::string HolderOf(const ipam::HeldEntry& entry) {
+  return entry.pod.empty() || entry.pod_namespace.empty() ? entry.uid : PodKeyOf(entry.pod_namespace, entry.pod);
+}
+
 void HeldEntries::Update(const World& world) {
   came_.clear();
   went_.clear();
@@ -58,7 +66,16 @@ void HeldEntries::Update(const World& world) {
     UpdateBlock(known->second, nullptr);
     known = blocks_.erase(known);
   }
-  count_ = count_ + came_.size() - went_.size();
+  const auto hash_of = [](const Entry& entry) { return std::hash<std::string>()(HolderOf(entry.held)); };
+  for (const Place& place : went_) {
+    const Entry entry = Read(place);
+    const auto [first, last] = by_holder_.equal_range(hash_of(entry));
+    by_holder_.erase(std::find_if(first, last, [&](const auto& item) { return item.second == entry.key; }));
+  }
+  for (const Place& place : came_) {
+    const Entry entry = Read(place);
+    by_holder_.emplace(hash_of(entry), entry.key);
+  }
 }
 
 void HeldEntries::UpdateBlock(const ipam::BlockView& before, const ipam::BlockView& after) {
@@ -85,14 +102,20 @@ HeldEntries::Entry HeldEntries::Read(const Place& place) {
 }
 
 std::vector<EntryKey> HeldEntries::Keys() const {
-  std::vector<EntryKey> keys;
-  for (const auto& [name, view] : blocks_) {
-    if (view == nullptr) continue;
-    for (const auto& [offset, text] : view->allocations) {
-      if (ParseHeld(text)) keys.emplace_back(name, offset);
-    }
+  const auto keys = std::views::values(by_holder_);
+  return {keys.begin(), keys.end()};
+}
+
+std::vector<HeldEntries::Entry> HeldEntries::Of(const std::string& holder) const {
+  std::vector<Entry> entries;
+  const auto [first, last] = by_holder_.equal_range(std::hash<std::string>()(holder));
+  for (auto at = first; at != last; ++at) {
+    Entry entry = At(at->second);
+    // Holders may have the same hash.
+    if (HolderOf(entry.held) == holder) entries.push_back(std::move(entry));
   }
-  return keys;
+  std::ranges::sort(entries, {}, &Entry::key);
+  return entries;
 }
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldEntries: which held entries exist, and which came and went with the last update.
+// HeldEntries: which held entries exist, for which pods, and which came and went with the last update.
 //
 // The entries are kept from update to update, so a block without changes costs one comparison. If a block cannot be
 // read any more, it counts as it was last read, because its entries are still held.
@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
+
+// The pod that an entry names, as "<namespace>/<name>"; the UID if the entry names no pod; empty if it names neither.
+[[nodiscard]] std::string HolderOf(const ipam::HeldEntry& entry);
 
 // The block's name, and the offset.
 using EntryKey = std::pair<std::string, ipam::BlockOffset>;
@@ -46,17 +50,19 @@ class HeldEntries {
   [[nodiscard]] const std::vector<Place>& came() const { return came_; }
   [[nodiscard]] const std::vector<Place>& went() const { return went_; }
 
-  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] std::size_t count() const { return by_holder_.size(); }
   // Requires: the entry is held.
   [[nodiscard]] Entry At(const EntryKey& key) const;
   [[nodiscard]] bool Has(const EntryKey& key, const std::string& text) const;
   [[nodiscard]] std::vector<EntryKey> Keys() const;
+  // The entries with that holder (HolderOf), sorted by key.
+  [[nodiscard]] std::vector<Entry> Of(const std::string& holder) const;
 
  private:
   void UpdateBlock(const ipam::BlockView& before, const ipam::BlockView& after);
 
-  std::map<std::string, ipam::BlockView> blocks_;  // as the last Update saw them; nullptr: never readable
-  std::size_t count_ = 0;
+  std::map<std::string, ipam::BlockView> blocks_;             // as the last Update saw them; nullptr: never readable
+  std::unordered_multimap<std::size_t, EntryKey> by_holder_;  // by the hash of the holder
   std::vector<Place> came_;
   std::vector<Place> went_;
 };

@@ -3,7 +3,6 @@
 #include "reconciler/suspects.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace berth::reconciler {
 
@@ -21,10 +20,6 @@ constexpr std::string_view kDefaultInterface = "eth0";
 // The network's digits in the entry's attachment.
 std::string_view NetworkOf(const ipam::HeldEntry& entry) {
   return std::string_view(entry.attachment).substr(0, entry.attachment.find('-'));
-}
-
-std::size_t HashOf(const ipam::HeldEntry& entry) {
-  return std::hash<PodKey>()(PodKeyOf(entry.pod_namespace, entry.pod));
 }
 
 // The suspicion against an entry whose pod does not exist, or whose pod's name another pod has.
@@ -78,9 +73,6 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
     suspects_.erase(entry.key);
     returned_.erase(entry.key);
     replaced_.erase(entry.key);
-    const auto [first, last] = by_pod_.equal_range(HashOf(entry.held));
-    const auto found = std::find_if(first, last, [&entry](const auto& item) { return item.second == entry.key; });
-    if (found != last) by_pod_.erase(found);
   }
   // Nobody knows which of the entries that existed at the start, or that came together, is newer.
   if (checked_all_) {
@@ -88,7 +80,6 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
   }
   for (const HeldEntries::Place& place : held.came()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
-    by_pod_.emplace(HashOf(entry.held), entry.key);
     const auto found = freed_.find(entry.key);
     if (found != freed_.end() && found->second.text == entry.text) {
       Return(world, entry);
@@ -105,8 +96,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
     CheckAll(held, world);
   } else {
     for (const PodKey& pod : world.pods.touched()) {
-      const auto [first, last] = by_pod_.equal_range(std::hash<PodKey>()(pod));
-      for (auto at = first; at != last; ++at) Check(world, held.At(at->second));
+      for (const HeldEntries::Entry& entry : held.Of(pod)) Check(world, entry);
     }
   }
   UpdateNodes(world, state);
@@ -128,14 +118,18 @@ void Suspects::Return(const World& world, const HeldEntries::Entry& entry) {
 void Suspects::NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world) {
   const ipam::HeldEntry& now = newer.held;
   if (now.uid.empty() || now.interface != kDefaultInterface) return;
-  const auto [first, last] = by_pod_.equal_range(HashOf(now));
-  for (auto at = first; at != last; ++at) {
-    const HeldEntries::Entry older = held.At(at->second);
+  const auto came_too = [&held](const EntryKey& key) {
+    return std::ranges::any_of(held.came(), [&key](const HeldEntries::Place& place) {
+      return place.offset == key.second && place.block->name == key.first;
+    });
+  };
+  for (const HeldEntries::Entry& older : held.Of(HolderOf(now))) {
     const ipam::HeldEntry& before = older.held;
     const bool is_of_network = NetworkOf(before) == NetworkOf(now) || NetworkOf(before) == kNoNetwork;
     const bool is_same = before.pod_namespace == now.pod_namespace && before.pod == now.pod && before.uid == now.uid &&
                          before.interface == now.interface && is_of_network && older.node() == newer.node();
-    if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms) continue;
+    if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms || came_too(older.key))
+      continue;
     replaced_.insert(older.key);
     Check(world, older);
   }

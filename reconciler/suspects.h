@@ -13,7 +13,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "ipam/block.h"
@@ -96,9 +95,6 @@ class Suspects {
 
   SteadyTime now_;
   std::optional<SteadyTime> checked_all_;
-  // Entries by the hash of their PodKey. The pod of each entry that a hash finds is checked again, so a collision does
-  // no harm.
-  std::unordered_multimap<std::size_t, EntryKey> by_pod_;
   std::map<EntryKey, Suspect> suspects_;
   struct Freed {
     std::string text;
