@@ -18,9 +18,8 @@ Expected<void> ReadLeasesVersion(k8sclient::Api& api, const Now& now, const k8sc
                                  ControllerState& state) {
   const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
   if (!list) return std::unexpected(list.error());
-  const auto metadata = list->find("metadata");
   const std::uint64_t version =
-      metadata == list->end() ? 0 : k8sclient::ParseVersion(k8sclient::TextAt(*metadata, "resourceVersion"));
+      k8sclient::ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*list, "metadata"), "resourceVersion"));
   if (version == 0) return Fail(ErrorCode::kInternal, "the list of Leases has no resourceVersion");
   state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = version};
   return {};

@@ -27,7 +27,6 @@ CountedPools::CountedPools(const World& world, const std::map<std::string, Count
       }
       if (pool->disabled || !world.pools.at(pool->name).IsReady()) continue;
       counted_.emplace(pool->uid, pool);
-      resources_.insert(resource);
     }
   }
 }

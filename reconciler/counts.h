@@ -63,8 +63,6 @@ class CountedPools {
   [[nodiscard]] bool Counts(const std::string& pool_uid, const SeenNode& node) const;
   // UIDs of pools that do not count, because not all pools of their resource have the same namespaceSelector.
   [[nodiscard]] const std::set<std::string>& of_mixed_namespaces() const { return of_mixed_namespaces_; }
-  // All resources for which some pool counts.
-  [[nodiscard]] const std::set<std::string>& resources() const { return resources_; }
   [[nodiscard]] const std::map<std::string, const ipam::Pool*>& counted() const { return counted_; }
   [[nodiscard]] const std::map<std::string, std::string>& resource_of() const { return resource_of_; }
 
@@ -72,7 +70,6 @@ class CountedPools {
   std::map<std::string, std::string> resource_of_;    // by UID, of every readable pool
   std::map<std::string, const ipam::Pool*> counted_;  // by UID
   std::set<std::string> of_mixed_namespaces_;
-  std::set<std::string> resources_;
 };
 
 // True if the entry's address counts as the pod's: by UID or config hash, else by node and podIPs. Requires: the entry

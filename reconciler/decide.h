@@ -44,7 +44,6 @@ class Decider {
 
   [[nodiscard]] const Settings& settings() const { return kept_.settings; }
   [[nodiscard]] const Suspects& suspects() const { return kept_.suspects; }
-  [[nodiscard]] const Counts& counts() const { return kept_.counts; }
 
   // State that lasts from decision to decision.
   struct Kept {

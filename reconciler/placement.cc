@@ -7,26 +7,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "k8sclient/text_at.h"
+
 namespace berth::reconciler {
 
 namespace {
 
+using k8sclient::TextAt;
+using k8sclient::ValueAt;
 using nlohmann::json;
 
 constexpr const char* kCordonTaint = "node.kubernetes.io/unschedulable";
-
-// The value of that field, or null.
-const json& At(const json& object, const char* key) {
-  static const json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-std::string Text(const json& object, const char* key) {
-  const json& value = At(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
-}
 
 std::optional<std::int64_t> ParseInteger(const std::string& text) {
   std::int64_t number = 0;
@@ -39,8 +30,8 @@ std::optional<std::int64_t> ParseInteger(const std::string& text) {
 void ReadRequirements(const json& list, bool is_field, std::vector<NodeRequirement>& into) {
   if (!list.is_array()) return;
   for (const json& item : list) {
-    NodeRequirement one{.key = Text(item, "key"), .op = Text(item, "operator"), .values = {}, .is_field = is_field};
-    const json& values = At(item, "values");
+    NodeRequirement one{.key = TextAt(item, "key"), .op = TextAt(item, "operator"), .values = {}, .is_field = is_field};
+    const json& values = ValueAt(item, "values");
     if (values.is_array()) {
       for (const json& value : values) {
         if (value.is_string()) one.values.push_back(value.get<std::string>());
@@ -99,30 +90,31 @@ bool Placement::Admits(const std::string& node, const ipam::Labels& labels, cons
 
 Placement ReadPlacement(const json& spec) {
   Placement placement;
-  const json& selector = At(spec, "nodeSelector");
+  const json& selector = ValueAt(spec, "nodeSelector");
   if (selector.is_object()) {
     for (const auto& [key, value] : selector.items()) {
       if (value.is_string()) placement.node_selector.emplace(key, value.get<std::string>());
     }
   }
-  const json& required = At(At(At(spec, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
-  const json& terms = At(required, "nodeSelectorTerms");
+  const json& required =
+      ValueAt(ValueAt(ValueAt(spec, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution");
+  const json& terms = ValueAt(required, "nodeSelectorTerms");
   if (terms.is_array()) {
     placement.terms.emplace();
     for (const json& item : terms) {
       std::vector<NodeRequirement> term;
-      ReadRequirements(At(item, "matchExpressions"), /*is_field=*/false, term);
-      ReadRequirements(At(item, "matchFields"), /*is_field=*/true, term);
+      ReadRequirements(ValueAt(item, "matchExpressions"), /*is_field=*/false, term);
+      ReadRequirements(ValueAt(item, "matchFields"), /*is_field=*/true, term);
       placement.terms->push_back(std::move(term));
     }
   }
-  const json& tolerations = At(spec, "tolerations");
+  const json& tolerations = ValueAt(spec, "tolerations");
   if (tolerations.is_array()) {
     for (const json& item : tolerations) {
-      placement.tolerations.push_back({.key = Text(item, "key"),
-                                       .exists = Text(item, "operator") == "Exists",
-                                       .value = Text(item, "value"),
-                                       .effect = Text(item, "effect")});
+      placement.tolerations.push_back({.key = TextAt(item, "key"),
+                                       .exists = TextAt(item, "operator") == "Exists",
+                                       .value = TextAt(item, "value"),
+                                       .effect = TextAt(item, "effect")});
     }
   }
   return placement;
@@ -130,12 +122,12 @@ Placement ReadPlacement(const json& spec) {
 
 std::vector<Taint> ReadTaints(const json& spec) {
   std::vector<Taint> taints;
-  const json& list = At(spec, "taints");
+  const json& list = ValueAt(spec, "taints");
   if (list.is_array()) {
     for (const json& item : list)
-      taints.push_back({.key = Text(item, "key"), .value = Text(item, "value"), .effect = Text(item, "effect")});
+      taints.push_back({.key = TextAt(item, "key"), .value = TextAt(item, "value"), .effect = TextAt(item, "effect")});
   }
-  const json& cordon = At(spec, "unschedulable");
+  const json& cordon = ValueAt(spec, "unschedulable");
   if (cordon.is_boolean() && cordon.get<bool>()) {
     const Taint taint{.key = kCordonTaint, .value = "", .effect = "NoSchedule"};
     if (std::ranges::find(taints, taint) == taints.end()) taints.push_back(taint);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "crds/quantity.h"
+#include "k8sclient/text_at.h"
 
 namespace berth::reconciler {
 
@@ -17,6 +18,7 @@ namespace {
 
 using crds::ReadUnits;
 using crds::SaturatingSum;
+using k8sclient::ValueAt;
 using nlohmann::json;
 using Units = std::map<std::string, std::int64_t>;
 
@@ -28,32 +30,22 @@ void Raise(Units& to, const Units& least) {
   for (const auto& [resource, units] : least) to[resource] = std::max(to[resource], units);
 }
 
-const json& Member(const json& object, const char* key) {
-  static const json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-bool IsSidecar(const json& init_container) {
-  const json& policy = Member(init_container, "restartPolicy");
-  return policy.is_string() && policy.get_ref<const std::string&>() == "Always";
-}
+bool IsSidecar(const json& init_container) { return k8sclient::TextAt(init_container, "restartPolicy") == "Always"; }
 
 }  // namespace
 
 std::vector<UnitRequest> ReadRequests(const json& pod_spec) {
   Units together;
-  const json& containers = Member(pod_spec, "containers");
+  const json& containers = ValueAt(pod_spec, "containers");
   if (containers.is_array()) {
-    for (const json& one : containers) Add(together, ReadUnits(Member(Member(one, "resources"), "requests")));
+    for (const json& one : containers) Add(together, ReadUnits(ValueAt(ValueAt(one, "resources"), "requests")));
   }
   Units peak;
   Units sidecars;
-  const json& init_containers = Member(pod_spec, "initContainers");
+  const json& init_containers = ValueAt(pod_spec, "initContainers");
   if (init_containers.is_array()) {
     for (const json& one : init_containers) {
-      Units units = ReadUnits(Member(Member(one, "resources"), "requests"));
+      Units units = ReadUnits(ValueAt(ValueAt(one, "resources"), "requests"));
       if (IsSidecar(one)) {
         Add(sidecars, units);
         Raise(peak, sidecars);

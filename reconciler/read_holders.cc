@@ -16,6 +16,7 @@
 #include "crds/quantity.h"
 #include "json/field_reader.h"
 #include "k8sclient/resource_version.h"
+#include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/pod_requests.h"
 
@@ -51,17 +52,11 @@ std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
 }
 
 void ReadNumbers(const json& status, SeenNode& node) {
-  const auto list = [&status](const char* name) {
-    const auto found = status.is_object() ? status.find(name) : status.end();
-    return found == status.end() ? json() : *found;
-  };
-  for (const auto& [resource, units] : crds::ReadUnits(list("capacity"))) node.numbers[resource].capacity = units;
-  const json allocatable = list("allocatable");
+  const json& capacity = k8sclient::ValueAt(status, "capacity");
+  const json& allocatable = k8sclient::ValueAt(status, "allocatable");
+  for (const auto& [resource, units] : crds::ReadUnits(capacity)) node.numbers[resource].capacity = units;
   for (const auto& [resource, units] : crds::ReadUnits(allocatable)) node.numbers[resource].allocatable = units;
-  const auto pods = allocatable.is_object() ? allocatable.find("pods") : allocatable.end();
-  if (pods != allocatable.end() && pods->is_string()) {
-    node.pods_max = crds::ParseUnits(pods->get_ref<const std::string&>()).value_or(0);
-  }
+  node.pods_max = crds::ParseUnits(k8sclient::TextAt(allocatable, "pods")).value_or(0);
 }
 
 }  // namespace
@@ -122,11 +117,10 @@ Expected<SeenPod> ReadPod(json object) {
   });
   // The scheduler places no pod that has ended or that somebody deleted. A finalizer may keep such a pod for long.
   if (pod.is_terminal || meta->deleting()) pod.is_unschedulable = false;
-  if (const auto found = object.find("spec"); found != object.end()) {
-    pod.requests = ReadRequests(*found);
-    if (pod.is_unschedulable && pod.node.empty() && !(pod.is_host_network && pod.requests.empty()))
-      pod.placement = std::make_shared<const Placement>(ReadPlacement(*found));
-  }
+  const json& pod_spec = k8sclient::ValueAt(object, "spec");
+  pod.requests = ReadRequests(pod_spec);
+  if (pod.is_unschedulable && pod.node.empty() && !(pod.is_host_network && pod.requests.empty()))
+    pod.placement = std::make_shared<const Placement>(ReadPlacement(pod_spec));
   // Kubernetes allows any text as an owner's UID, and any number of owners.
   metadata.ForEach("ownerReferences", kUnbounded, [&pod](const FieldReader& owner) {
     if (!owner.Bool("controller", false)) return;
@@ -163,8 +157,8 @@ Expected<SeenNode> ReadNode(json object) {
   document.Object("spec").ForEach("taints", kListMax, [&](const FieldReader& taint) {
     if (taint.String("key", kTextMax) == kOutOfService && !is_heard) node.is_out_of_service = true;
   });
-  if (const auto spec = object.find("spec"); spec != object.end()) node.taints = ReadTaints(*spec);
-  if (const auto status = object.find("status"); status != object.end()) ReadNumbers(*status, node);
+  node.taints = ReadTaints(k8sclient::ValueAt(object, "spec"));
+  ReadNumbers(k8sclient::ValueAt(object, "status"), node);
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return node;
 }

@@ -10,29 +10,20 @@
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "crds/reservation.h"
+#include "k8sclient/text_at.h"
 
 namespace berth::reconciler {
 
-namespace {
-
+using k8sclient::TextAt;
+using k8sclient::ValueAt;
 using nlohmann::json;
-
-// The text in object.parent.key; empty if there is none.
-std::string TextAt(const json& object, const char* parent, const char* key) {
-  const auto outer = object.find(parent);
-  if (outer == object.end() || !outer->is_object()) return {};
-  const auto inner = outer->find(key);
-  return inner != outer->end() && inner->is_string() ? inner->get<std::string>() : std::string();
-}
-
-}  // namespace
 
 Expected<SeenPool> ReadPool(json object) {
   auto meta = crds::ParseObjectMeta(object, crds::kPoolKind);
   if (!meta) return std::unexpected(std::move(meta.error()));
   SeenPool seen;
   seen.meta = *std::move(meta);
-  seen.created = TextAt(object, "metadata", "creationTimestamp");
+  seen.created = TextAt(ValueAt(object, "metadata"), "creationTimestamp");
   auto pool = crds::ParsePool(object);
   if (pool) {
     seen.pool = *std::move(pool);
@@ -57,7 +48,7 @@ Expected<crds::Space> ReadSpace(json object) {
 Expected<SeenReservation> ReadReservation(json object) {
   auto meta = crds::ParseObjectMeta(object, crds::kReservationKind);
   if (!meta) return std::unexpected(std::move(meta.error()));
-  SeenReservation seen{.name = meta->name, .space = TextAt(object, "spec", "space")};
+  SeenReservation seen{.name = meta->name, .space = TextAt(ValueAt(object, "spec"), "space")};
   if (seen.space.empty()) seen.space = ipam::kDefaultSpace;
   auto reservation = crds::ParseReservation(object);
   if (!reservation) {
@@ -83,7 +74,7 @@ Expected<SeenBlock> ReadBlock(json object) {
                    .resource_version = std::move(meta->resource_version),
                    .space = identity->space,
                    .cidr = identity->cidr,
-                   .pool_uid = TextAt(object, "spec", "poolUID"),
+                   .pool_uid = TextAt(ValueAt(object, "spec"), "poolUID"),
                    .block = nullptr,
                    .problem = block.error().message,
                    .entries = {}};

@@ -14,6 +14,7 @@
 
 #include "crds/names.h"
 #include "k8sclient/resource_version.h"
+#include "k8sclient/text_at.h"
 #include "reconciler/logging.h"
 #include "reconciler/name_of.h"
 #include "reconciler/read_holders.h"
@@ -30,10 +31,7 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kPause{250};
 
 std::string TextIn(const json& object, const char* key) {
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return {};
-  const auto text = metadata->find(key);
-  return text != metadata->end() && text->is_string() ? text->get<std::string>() : std::string();
+  return k8sclient::TextAt(k8sclient::ValueAt(object, "metadata"), key);
 }
 
 template <typename Seen>
