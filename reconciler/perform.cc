@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -17,8 +18,10 @@
 #include "crds/allocation.h"
 #include "crds/block.h"
 #include "crds/names.h"
+#include "crds/quantity.h"
+#include "k8sclient/resource_version.h"
+#include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
-#include "reconciler/ask_leases.h"
 #include "reconciler/ask_pods.h"
 #include "reconciler/decide_lost.h"
 #include "reconciler/decide_orphans.h"
@@ -26,7 +29,6 @@
 #include "reconciler/logging.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
-#include "reconciler/write_numbers.h"
 
 namespace berth::reconciler {
 
@@ -313,8 +315,18 @@ struct Performer::Visitor {
   }
 
   Expected<void> operator()(const ShowNumbers& action) const {
-    auto node = WriteNumbers(api, action, options);
+    json numbers = json::object();
+    for (const auto& [resource, number] : action.numbers) {
+      json& value = numbers[std::string(crds::kResourcePrefix) + resource];
+      if (number) value = std::to_string(*number);
+    }
+    const json patch = {{"metadata", {{"resourceVersion", action.resource_version}}},
+                        {"status", {{"capacity", numbers}, {"allocatable", numbers}}}};
+    auto patched = k8sclient::MergePatch(api, ObjectPath(kNodesPath, action.node) + "/status", patch, options);
+    if (!patched) return std::unexpected(std::move(patched.error()));
+    auto node = ReadNode(*std::move(patched));
     if (!node) return std::unexpected(std::move(node.error()));
+    spdlog::info("address counts of a Node written node={} numbers={}", action.node, numbers.dump());
     state.numbers_written[action.node] = now.steady;
     metrics.NodeWritten();
     TellOfNumbers(*node, action);
@@ -345,7 +357,16 @@ struct Performer::Visitor {
     return {};
   }
 
-  Expected<void> operator()(const AskLeases& /*action*/) const { return ReadLeasesVersion(api, now, options, state); }
+  // The resourceVersion of a list is the version at which the API server answered, whatever Leases the list contains.
+  Expected<void> operator()(const AskLeases& /*action*/) const {
+    const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
+    if (!list) return std::unexpected(list.error());
+    const std::uint64_t version =
+        k8sclient::ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*list, "metadata"), "resourceVersion"));
+    if (version == 0) return Fail(ErrorCode::kInternal, "the list of Leases has no resourceVersion");
+    state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = version};
+    return {};
+  }
 
  private:
   // Writes an event about something that has happened. If the event fails, nothing is undone or tried again.
