@@ -296,8 +296,7 @@ Expected<Reply> Agent::Add(Call& call) {
   request->netns = NetnsToRecord(call.environment.netns);
   const auto running = gate_.HoldAdd(attachment, call.started_nanos);
   if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
-  // The turn lasts until the answer is delivered or the address is taken back: another ADD must not be told an address
-  // that is then freed.
+  // The turn lasts until the caller has the answer or the address is freed: no other ADD may be told this address.
   const auto turn = gate_.Enter(attachment, call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   const auto deleted = directory_.DeletedAt(attachment);
@@ -326,6 +325,7 @@ Expected<Reply> Agent::Add(Call& call) {
   }
   if (!answer) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
+    if (call.store.leaves_unknown_block()) WantResync();
     if (call.store.leaves_unnoted()) {
       if (auto added = WriteDown(attachment, node::FileSync::kYes); !added) {
         spdlog::error("cannot write the journal err=\"{}\"", added.error().message);

@@ -196,6 +196,8 @@ class Agent final : private BlockObserver {
   void ReportOddBlocks() const;
   // Wakes the maintenance loop.
   void Wake();
+  // Lets the maintenance loop list the node's blocks now.
+  void WantResync();
   // Stops serving, once: another agent has taken over the node, or the node's directory was removed.
   void GiveWay();
 

@@ -233,23 +233,6 @@ TEST_F(AgentTest, ACallThatGaveUpStaysInDoubtUntilItsHalfOfTheBatchEnds) {
   Await([&] { return Held().size() == 5; }, "c0, the filler and three of four");
 }
 
-// A 403 does not show that the block belongs to another node, and this call may have created the block.
-TEST_F(AgentTest, AnAddTriesNoSecondBlockWhileTheFirstMayHaveItsEntry) {
-  StartAgent();
-  std::atomic<int> posts = 0;
-  api_.SetFaults([&posts](const k8sclient::Request& request) {
-    const bool is_creation = request.method == k8sclient::Method::kPost && request.path == kBlocks;
-    if (is_creation && ++posts == 1) return ApiFault::kLostAfterCommit;
-    const bool looks = request.method == k8sclient::Method::kGet && request.path.starts_with(kBlocks + "/");
-    return looks ? ApiFault::kForbidden : ApiFault::kNone;
-  });
-  EXPECT_FALSE(Add("c1").ok);
-  EXPECT_EQ(posts, 2);
-  api_.SetFaults(nullptr);
-  ASSERT_TRUE(Del("c1").ok);
-  Await([this] { return Held().empty(); }, "the DEL is written");
-}
-
 TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
   PutPool("p1", "10.55.0.0/27", "Node", 27);
   const auto put_block = [this](const std::string& node) {

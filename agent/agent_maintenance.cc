@@ -408,6 +408,11 @@ bool Agent::IsNumberAboveBlocks() {
   return std::ranges::any_of(*numbers, [&](const auto& one) { return one.second > known[one.first]; });
 }
 
+void Agent::WantResync() {
+  wants_resync_ = true;
+  Wake();
+}
+
 bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
   Lock lock(mutex_);
   const SteadyTime now = clock_.Now();

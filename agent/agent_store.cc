@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include <spdlog/spdlog.h>
 
 #include "base/check.h"
 #include "base/mutex.h"
+#include "ipam/engine.h"
 
 namespace berth::agent {
 
@@ -200,8 +202,13 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
     if (auto looked = own_.ObserveListed(seen->name, /*version=*/0, deadline); !looked)
       return std::unexpected(looked.error());
   }
-  // The block is gone, or nobody has taken it over yet: no address of it is on standby here.
-  if (!own_.Knows(seen->name)) return remote_.Edit(seen, change);
+  if (!own_.Knows(seen->name)) {
+    // The block is gone, or a later block of this name is not fenced yet. A DEL would not look for an entry there.
+    if (std::holds_alternative<ipam::TakeAddress>(change.what)) {
+      return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
+    }
+    return remote_.Edit(seen, change);
+  }
   ipam::Change wanted = change;
   wanted.may_take_standby = change.may_take_standby && hands_out_;
   if (wanted.may_take_standby) {
@@ -269,21 +276,31 @@ Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::
 
 Expected<BlockView> AgentStore::Create(const ipam::Block& block) {
   if (block.shared()) return remote_.Create(block);
+  if (own_.Knows(block.name)) return Fail(ErrorCode::kAlreadyExists, "this node has block " + block.name);
   ipam::Block ours = block;
   ours.agent = own_.AgentField();
   auto created = remote_.Create(ours);
+  if (created || created.error().code == ErrorCode::kUnknownOutcome) unknown_blocks_.insert(block.name);
   if (!created) return created;
+  if (auto taken = TakeIn(*created, ours); !taken) {
+    // The block refuses to be written: leave it alone, like a block of another node.
+    Error failed = taken.error();
+    if (ipam::IsRefusal(failed.code) && (*created)->agent != ours.agent) failed.code = ErrorCode::kAlreadyExists;
+    return std::unexpected(std::move(failed));
+  }
+  unknown_blocks_.erase(block.name);
+  return created;
+}
+
+Expected<void> AgentStore::TakeIn(const BlockView& created, const ipam::Block& ours) {
   // No call may take an address of the new block with knowledge of the pool that is older than the block
   // (docs/adr/0001). If the pool cannot be read, the block stays out of memory until a list of blocks shows it.
-  if (auto proved = ProvePool(**created); !proved) return std::unexpected(proved.error());
+  if (auto proved = ProvePool(*created); !proved) return std::unexpected(proved.error());
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
-  if ((*created)->agent == ours.agent) {
-    own_.Insert(*created);
-  } else if (auto taken = TakeInBlock(own_, directory_, *created, deadline_); !taken) {
-    return std::unexpected(taken.error());
-  }
-  return created;
+  if (created->agent != ours.agent) return TakeInBlock(own_, directory_, created, deadline_);
+  own_.Insert(created);
+  return {};
 }
 
 Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -131,6 +132,8 @@ class AgentStore final : public ipam::BlockStore {
   // Whether this ADD took an address that it could neither note nor write. The caller of the ADD must not be told this
   // address.
   [[nodiscard]] bool leaves_unnoted() const { return leaves_unnoted_; }
+  // Whether this call may have created a block that is not in memory.
+  [[nodiscard]] bool leaves_unknown_block() const { return !unknown_blocks_.empty(); }
 
   [[nodiscard]] const std::string& Node() const override { return own_.node(); }
   [[nodiscard]] Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,
@@ -151,6 +154,8 @@ class AgentStore final : public ipam::BlockStore {
  private:
   // Reads the block's pool for PoolOf.
   [[nodiscard]] Expected<ipam::PoolView> ProvePool(const ipam::Block& block);
+  // Adds a block of this node to memory, which `Create` got for `ours`.
+  [[nodiscard]] Expected<void> TakeIn(const ipam::BlockView& created, const ipam::Block& ours);
   [[nodiscard]] Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::Change& change);
   // Returns nullopt if no address may be handed out.
   [[nodiscard]] std::optional<Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
@@ -170,6 +175,7 @@ class AgentStore final : public ipam::BlockStore {
   std::shared_ptr<DeferredEdits> deferred_;
   bool hands_out_ = false;
   bool leaves_unnoted_ = false;
+  std::set<std::string> unknown_blocks_;  // names of blocks that this call may have created, and that are not in memory
   std::map<std::string, ipam::PoolView> proved_;  // pools that this call read for PoolOf, by the block's UID
   // own_.Generation() before this call last read pools. The call does not use blocks that were added later, because its
   // knowledge of their pool may be older than the blocks.

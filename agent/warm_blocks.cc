@@ -21,6 +21,7 @@ namespace {
 // In a pool with at most this many blocks, each of the cluster's nodes could claim a block before the pool's status
 // shows it.
 constexpr int kFewBlocks = 1024;
+constexpr int kTriesMax = 6;
 
 }  // namespace
 
@@ -83,12 +84,12 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
       !latest || *latest == nullptr || (*latest)->uid != pool.uid) {
     return spare;
   }
-  const auto claimed = ipam::Engine(store, runtime).Claim(pool);
+  const auto claimed = ipam::Engine(store, runtime).Claim(pool, kTriesMax);
+  is_lost_ = is_lost_ || store.leaves_unknown_block();
   if (claimed) {
     metrics_.ClaimedAhead(pool.name);
     spdlog::info("block claimed in advance block={} pool={}", (*claimed)->name, pool.name);
   } else if (claimed.error().code != ErrorCode::kExhausted) {  // ADDs report it
-    is_lost_ = true;
     spdlog::warn("cannot claim a block in advance pool={} err=\"{}\"", pool.name, claimed.error().message);
   }
   return spare;

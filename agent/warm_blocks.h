@@ -48,7 +48,7 @@ class WarmBlocks {
   // This many ADDs need no Claim, as long as no block is added or forgotten.
   std::atomic<std::int64_t> spare_ = 0;
   std::atomic<std::uint64_t> generation_ = 0;
-  bool is_lost_ = false;  // a claim of this Claim failed, and may have created a block
+  bool is_lost_ = false;  // a claim of this Claim may have created a block that is not in memory
 };
 
 }  // namespace berth::agent

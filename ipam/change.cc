@@ -11,15 +11,18 @@ namespace berth::ipam {
 
 namespace {
 
+Expected<void> CheckSame(const TakeAddress& change, const Block& block) {
+  if (change.block_uid.empty() || block.uid == change.block_uid) return {};
+  return Fail(ErrorCode::kConflict, "block " + block.name + " was deleted and created again meanwhile");
+}
+
 struct Applier {
   Block& block;
 
   Expected<void> operator()(const NoChange& /*change*/) const { return {}; }
 
   Expected<void> operator()(const TakeAddress& change) const {
-    if (!change.block_uid.empty() && block.uid != change.block_uid) {
-      return Fail(ErrorCode::kConflict, "block " + block.name + " was deleted and created again meanwhile");
-    }
+    if (auto same = CheckSame(change, block); !same) return same;
     const auto taken = Take(block, *change.pool, change.entry, change.requested, change.now_ms);
     if (!taken) return std::unexpected(taken.error());
     return {};
@@ -84,6 +87,7 @@ Expected<void> Apply(const Change& change, Block& block) { return std::visit(App
 Expected<void> ApplyOnStandby(const Change& change, Block& block, const OffsetSet& among) {
   const auto* take = std::get_if<TakeAddress>(&change.what);
   BERTH_CHECK(take != nullptr && change.may_take_standby);
+  if (auto same = CheckSame(*take, block); !same) return same;
   const auto taken = TakeStandby(block, *take->pool, take->entry, among, take->now_ms);
   if (!taken) return std::unexpected(taken.error());
   return {};

@@ -319,7 +319,7 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
                                     // A block that has replaced this one may be younger than `pool`.
                                     .block_uid = seen->uid}};
   if (!seen->shared()) {
-    change.standby = StandbyPlan{.pool = pool, .now_ms = now_ms};
+    change.standby = StandbyPlan{.pool = pool, .now_ms = now_ms, .block_uid = seen->uid};
     change.may_take_standby = !requested;
   }
   auto written = store_.Edit(seen, change);

@@ -75,9 +75,10 @@ class Engine {
   [[nodiscard]] Expected<void> SettleIntents(const Attachment& attachment);
 
   // Claims an unclaimed block of the pool: creates it, empty, for this node or as a Shared block. Returns a block that
-  // exists already if this node may use it and it has free addresses. Requires: the caller has the turn of BeginClaim.
-  // Errors: kExhausted; errors of BlockStore::Create.
-  [[nodiscard]] Expected<BlockView> Claim(const Pool& pool);
+  // exists already if this node may use it and it has free addresses. Tries at most `tries` blocks; each try after the
+  // third lists all blocks. Requires: the caller has the turn of BeginClaim. Errors: kExhausted; errors of
+  // BlockStore::Create.
+  [[nodiscard]] Expected<BlockView> Claim(const Pool& pool, int tries);
 
   // The addresses that the attachment holds; empty: none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);

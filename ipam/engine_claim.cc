@@ -49,7 +49,7 @@ Expected<PoolView> Engine::ClaimFor(Call& call, const PoolView& view, std::optio
                          " blocks that spec.maxBlocksPerNode allows" + (requested ? "" : ", all full"));
   }
   if (is_all_claimed && !requested) return Exhausted(pool, "every block is claimed");
-  const auto claimed = requested ? ClaimBlock(pool, BlockOf(pool, *requested)) : Claim(pool);
+  const auto claimed = requested ? ClaimBlock(pool, BlockOf(pool, *requested)) : Claim(pool, kClaimTriesMax);
   if (!claimed && requested && IsPassing(claimed.error().code)) {
     return InAnothersBlock(BlockOf(pool, *requested), *requested);
   }
@@ -60,16 +60,16 @@ Expected<PoolView> Engine::ClaimFor(Call& call, const PoolView& view, std::optio
   return store_.PoolOf(view, *claimed);
 }
 
-Expected<BlockView> Engine::Claim(const Pool& pool) {
-  for (int attempt = 0; attempt < kClaimTriesMax; ++attempt) {
+Expected<BlockView> Engine::Claim(const Pool& pool, int tries) {
+  for (int attempt = 0; attempt < tries; ++attempt) {
     const auto cidr = PickClaim(pool, attempt);
     if (!cidr) return std::unexpected(cidr.error());
     auto claimed = ClaimBlock(pool, *cidr);
     const bool is_full = claimed && CountFree(**claimed, pool, runtime_.UnixMillis()) == 0;
     if (!is_full && (claimed || !IsPassing(claimed.error().code))) return claimed;
   }
-  return Exhausted(
-      pool, "this node tried to claim " + std::to_string(kClaimTriesMax) + " blocks, but others claimed them first");
+  return Exhausted(pool,
+                   "this node tried to claim " + std::to_string(tries) + " blocks, but others claimed them first");
 }
 
 Expected<Prefix> Engine::PickClaim(const Pool& pool, int attempt) {
@@ -89,6 +89,9 @@ Expected<BlockView> Engine::ClaimBlock(const Pool& pool, const Prefix& cidr) {
   while (true) {
     if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
     auto created = store_.Create(block);
+    if (created && !BelongsTo(**created, pool)) {
+      return Fail(ErrorCode::kAlreadyExists, "block " + block.name + " exists, and is being deleted");
+    }
     if (created || created.error().code != ErrorCode::kUnknownOutcome) return created;
     if (!runtime_.Wait(kUnknownOutcomePause)) return created;
   }

@@ -368,6 +368,8 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block) {
   auto created = ToView(object);
   if (!object) {
     Error failed = object.error().Within("create ipblock " + block.name);
+    // The block may exist, at an unknown version. Forget the known version, so that the next list is a consistent one.
+    if (failed.code == ErrorCode::kUnknownOutcome) directory_.WriteVersion("");
     if (failed.code != ErrorCode::kAlreadyExists) return std::unexpected(std::move(failed));
     created = ReadBlock(block.name);
     if (created && ((*created)->node != block.node || (*created)->pool_uid != block.pool_uid)) {

@@ -4,7 +4,7 @@
 //
 // In direct mode the caller holds the lock of the NodeDirectory while it uses the store. The lock lets only one call at
 // a time write the node's blocks. Because of the lock, a LIST with NotOlderThan and the version of the last write is
-// never outdated. DirectStore stores an intent on disk before it sends a write whose outcome may become unknown.
+// never outdated. DirectStore stores an intent on disk before it sends a patch whose outcome may become unknown.
 #pragma once
 
 #include <cstdint>

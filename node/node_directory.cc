@@ -183,7 +183,7 @@ void NodeDirectory::ChangeVersion(const std::string& version, bool only_raises) 
 Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
   std::string id = IntentId(attachment, block);
   json document = {{"attachment", attachment}, {"block", crds::BlockToJson(block)}};
-  if (!block.resource_version.empty()) document["block"]["metadata"]["resourceVersion"] = block.resource_version;
+  document["block"]["metadata"]["resourceVersion"] = block.resource_version;
   const auto written = folders_.intents.Write(id, document.dump(-1, ' ', false, json::error_handler_t::replace));
   if (!written) return std::unexpected(written.error());
   return id;

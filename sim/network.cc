@@ -35,9 +35,8 @@ bool IsNextPage(const Request& request) {
 // Travel times of a request and of an answer. Most are a few milliseconds, some up to a second.
 microseconds There() { return microseconds(200 + (Below(50) == 0 ? Below(200'000) : Below(3'000))); }
 microseconds Back() { return microseconds(200 + (Below(30) == 0 ? Below(800'000) : Below(2'000))); }
-// How late a request is executed. A POST is at most 200 ms late, because a real API server gives up a waiting POST
-// before a client may repeat a PATCH.
-milliseconds HowLate(Method method) { return milliseconds(Below(method == Method::kPost ? 200 : 4'000)); }
+// How late a request is executed.
+milliseconds HowLate() { return milliseconds(Below(4'000)); }
 
 // Errors that an API server may answer to any request. Only after a 500 or 504 the request may have been executed.
 struct Denial {
@@ -152,7 +151,7 @@ std::string Network::Sender() const {
 
 void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow) {
   const Request& request = exchange->request;
-  std::this_thread::sleep_for(is_slow ? HowLate(request.method) : There());
+  std::this_thread::sleep_for(is_slow ? HowLate() : There());
   if (steering_.request) fate = steering_.request(exchange->who, request);
   switch (fate) {
     case Fate::kRefused:
@@ -163,7 +162,7 @@ void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool 
       return exchange->Finish(Fail(NoAnswer(request), "the answer was lost"));
     case Fate::kLate:
       exchange->Finish(Fail(NoAnswer(request), "the connection was cut"));
-      std::this_thread::sleep_for(HowLate(request.method));
+      std::this_thread::sleep_for(HowLate());
       static_cast<void>(Execute(*exchange));
       return;
     case Fate::kDenied: {
