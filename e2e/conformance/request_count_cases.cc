@@ -166,7 +166,7 @@ TEST_F(RequestCount, ANewBlockTakesTwoMore) {
   WarmUp();
   cluster().RemoveBlocks(pools()[0]);
   if (InAgentMode()) AwaitNoBlocks();
-  ExpectAtMost({.direct = 5, .agent = 2}, Add("c1"));
+  ExpectAtMost({.direct = 5, .agent = 3}, Add("c1"));
 }
 
 TEST_F(RequestCount, AFurtherFamilyTakesOneWriteMore) {
