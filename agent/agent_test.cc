@@ -144,16 +144,27 @@ TEST_F(AgentTest, ALateCommitBringsNothingBack) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
+// Nothing but the agent's look after the failed claim can find the block within the test's minute: the look waits here
+// until the block exists.
 TEST_F(AgentTest, ABlockThatALateCreationBringsIsFoundBeforeTheNextClaim) {
   StartAgent();
-  api_.SetFaults([](const k8sclient::Request& request) {
-    return request.method == k8sclient::Method::kPost ? ApiFault::kLateCommit : ApiFault::kNone;
+  std::latch exists(1);
+  std::atomic<bool> is_created = false;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPost) {
+      is_created = true;
+      return ApiFault::kLateCommit;
+    }
+    for (const auto& [key, value] : request.query)
+      if (is_created && key == "fieldSelector" && value.starts_with("spec.node=")) exists.wait();
+    return ApiFault::kNone;
   });
   ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), /*timeout_s=*/1)).ok);
-  api_.SetFaults(nullptr);
   api_.ReleaseLateWrites();
   const std::string block = api_.Objects(kBlocks).at(0)["metadata"]["name"];
+  exists.count_down();
   Await([&] { return agent_->DebugBlocks().find(block) != std::string::npos; }, "the agent knows the block");
+  api_.SetFaults(nullptr);
   ASSERT_TRUE(Add("c2").ok);
   EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
 }
