@@ -289,7 +289,7 @@ std::vector<Plant> OfAgents() {
        .lies = {.changes = ConflictIsSuccess()}},
       {.name = "creators-not-locked",
        .what = "the lock of the agent that may create blocks keeps no other agent out",
-       .faults = {"overlap", "meanwhile", "pause", "block-limit"},
+       .faults = {"kill", "meanwhile", "overlap", "pause"},
        .before_start = Removing("/creator.lock"),
        .before_call = Removing("/creator.lock")},
       {.name = "del-overtakes-add",
