@@ -7,6 +7,7 @@
 #include <ranges>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,9 @@ constexpr std::chrono::milliseconds kHangsFrom{1'900};
 constexpr int kHangingFactor = 2;
 // Pause of all patches of Nodes after the limit was reached (node_patches.h).
 constexpr std::chrono::milliseconds kAfterPatches{100};
+// How long a pass begins actions of one kind.
 constexpr std::chrono::milliseconds kBackgroundPerPass{500};
+constexpr std::chrono::milliseconds kForegroundPerPass{10'000};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // The answer to a deletion does not contain the object's new version, which comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
@@ -57,7 +60,7 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// True for an action that no other action waits for. Such actions have a part of each pass (kBackgroundPerPass).
+// True for an action that no other action waits for. Such actions have a smaller part of each pass.
 bool IsBackground(const Action& action) {
   return std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action) ||
          std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action);
@@ -184,14 +187,16 @@ std::uint64_t Controller::VersionForSuccessor(steady_clock::time_point now) cons
 }
 
 std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
-  using Order = std::pair<bool, steady_clock::time_point>;
+  using Order = std::tuple<bool, steady_clock::time_point, steady_clock::time_point>;
   std::vector<std::pair<Order, const Action*>> in_order;
   in_order.reserve(decision.actions.size());
   for (const Action& action : decision.actions) {
     // An address count may depend on a list of pods that grows old, so the count is written first, even after a
     // conflict.
     const bool is_number = std::holds_alternative<ShowNumbers>(action);
-    in_order.emplace_back(Order(!is_number, state_.backoff.NotBefore(KeyOf(action))), &action);
+    // Kinds whose requests hang go last, also when their wait is over.
+    const Order order(!is_number, state_.backoff.NotBefore(KindKey(action)), state_.backoff.NotBefore(KeyOf(action)));
+    in_order.emplace_back(order, &action);
   }
   std::ranges::stable_sort(in_order, {}, &std::pair<Order, const Action*>::first);
   const auto actions = std::views::elements<1>(in_order);
@@ -199,8 +204,8 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
 }
 
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
-  std::map<ObjectKey, steady_clock::time_point> background_ends;  // by kind
-  int hung = 0;                                                   // kinds of actions that hang
+  std::map<ObjectKey, steady_clock::time_point> ends;  // of each kind's part of the pass
+  int hung = 0;                                        // kinds of actions that hang
   for (const Action* const one : InOrder(decision)) {
     if (stop.stop_requested()) return false;
     const Action& action = *one;
@@ -210,9 +215,8 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     // If the API server does not answer a background action, it may only be busy with requests that matter more.
     if (is_background) keys.server = keys.kind;
     if (!state_.backoff.MayTry(keys.object, now.steady) || !state_.backoff.MayTry(keys.kind, now.steady)) continue;
-    if (is_background &&
-        now.steady > background_ends.try_emplace(keys.kind, now.steady + kBackgroundPerPass).first->second)
-      continue;
+    const auto part = is_background ? kBackgroundPerPass : kForegroundPerPass;
+    if (now.steady > ends.try_emplace(keys.kind, now.steady + part).first->second) continue;
     if (std::holds_alternative<ShowNumbers>(action) && !state_.node_patches.Take(now.steady)) {
       state_.backoff.Pause(keys.kind, kAfterPatches, now.steady);
       continue;
@@ -274,7 +278,9 @@ bool Controller::HandleFailure(const Keys& keys, Error error, SteadyTime began) 
   if (hangs) {
     error.retry_after = std::max(error.retry_after, kHangingFactor * took);
     wait = state_.backoff.Failed(keys.object, error, now);
-    state_.backoff.Failed(keys.kind, error, now);
+    // The next background action is likely to hang too, whatever object it is about.
+    if (keys.server == keys.kind) state_.backoff.Failed(keys.kind, error, now);
+    state_.backoff.Pause(keys.kind, kHangingFactor * took, now);
   } else {
     wait = state_.backoff.Failed(is_away ? keys.server : keys.object, error, now);
     // This action waits longer than the key `server`, so that another action is tried first.

@@ -128,6 +128,39 @@ TEST_F(ControllerTest, AReservationIsWithheldAndEnteredAndGivenUp) {
   EXPECT_EQ(Space("default")["status"]["withheld"], json::array());
 }
 
+TEST_F(ControllerTest, AReservedEntryIsRemovedFromABlockThatItsNodeChangesAllTheTime) {
+  PutPool("web", {{"subnet", "10.55.0.0/24"}});
+  PutBlock("web", "10.55.0.0/26", json::object());
+  PutReservation("r", {{"addresses", {"10.55.0.4"}}});
+  Settle();
+  Delete(crds::kReservationsPath, "r");
+  Deliver();
+  for (int i = 0; i < 5 && !EntryAt("10.55.0.0-26", "4").empty(); ++i) {
+    SetEntry("10.55.0.0-26", "9", i % 2 == 0 ? json(kHeldEntry) : json());
+    RunPassWithoutNews();
+    clock_.Advance(std::chrono::seconds(10));
+  }
+  EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "");
+}
+
+TEST_F(ControllerTest, APassWritesNoMoreThanTenSecondsIfEachWriteIsSlow) {
+  PutPool("web", {{"subnet", "10.55.0.0/16"}});
+  for (int i = 0; i < 20; ++i) PutBlock("web", "10.55." + std::to_string(i) + ".0/26", json::object());
+  Settle();
+  PutReservation("r", {{"addresses", {"10.55.0.0/16"}}});
+  server_->SetFaults([&](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch && request.path.starts_with(crds::kBlocksPath))
+      clock_.Advance(std::chrono::milliseconds(1500));
+    return ApiFault::kNone;
+  });
+  Deliver();
+  const auto before = clock_.Now();
+  RunPassWithoutNews();
+  EXPECT_LT(clock_.Now() - before, std::chrono::seconds(13));
+  Settle();
+  EXPECT_EQ(EntryAt("10.55.19.0-26", "4"), "! r");
+}
+
 TEST_F(ControllerTest, AReservationEndsAtItsTime) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   PutBlock("web", "10.55.0.0/26", json::object());

@@ -70,9 +70,7 @@ struct Metrics::Families {
       Histograms("berth_controller_round_seconds",
                  "Duration of a pass: from a look at the watched objects until the decisions are carried out")
           .Add({}, SecondsBuckets());
-  Gauge& actions = Gauges("berth_controller_actions",
-                          "Actions that the last pass decided on, including actions that wait for another try")
-                       .Add({});
+  Gauge& actions = Gauges("berth_controller_actions", "Actions that the last pass decided on").Add({});
   Family<Gauge>& clock_difference =
       Gauges("berth_clock_difference_seconds",
              "This machine's clock minus the API server's clock, accurate to about a second");

@@ -403,7 +403,12 @@ struct Performer::Visitor {
   [[nodiscard]] Expected<void> EnsureUnused(const ipam::Block& block) const {
     if (block.shared()) return {};
     const auto pods = ReadPodsOf(api, block.node, options);
-    if (!pods) return std::unexpected(pods.error().Within("pods of node " + block.node));
+    if (!pods) {
+      Error failed = pods.error().Within("pods of node " + block.node);
+      failed.code = ErrorCode::kConflict;  // only this block waits
+      failed.retry_after = kWatchMax;
+      return std::unexpected(std::move(failed));
+    }
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };
     const auto found = std::ranges::find_if(*pods, lacks);
     if (found == pods->end()) return {};

@@ -80,7 +80,10 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed) {
     const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
     // After a restored backup, the watch may not show the block before the block changes.
     const bool is_restored = is_known && k8sclient::IsOlder(meta.resource_version, known->second.resource_version);
-    if (!is_known || is_restored) unread.push_back(name);
+    // A node may write the block so often that each removal of a reserved entry meets a conflict.
+    const bool may_lose_reserved =
+        is_known && known->second.entries.reserved > 0 && known->second.resource_version != meta.resource_version;
+    if (!is_known || is_restored || may_lose_reserved) unread.push_back(name);
   }
   return unread;
 }

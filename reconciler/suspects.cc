@@ -76,7 +76,9 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
   }
   // Nobody knows which of the entries that existed at the start, or that came together, is newer.
   if (checked_all_) {
-    for (const HeldEntries::Place& place : held.came()) NoteReplaced(held, HeldEntries::Read(place), world);
+    std::set<EntryKey> came;
+    for (const HeldEntries::Place& place : held.came()) came.emplace(place.block->name, place.offset);
+    for (const HeldEntries::Place& place : held.came()) NoteReplaced(held, came, HeldEntries::Read(place), world);
   }
   for (const HeldEntries::Place& place : held.came()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
@@ -115,20 +117,16 @@ void Suspects::Return(const World& world, const HeldEntries::Entry& entry) {
   if (suspects_.contains(entry.key)) returned_now_.push_back(entry.key);
 }
 
-void Suspects::NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world) {
+void Suspects::NoteReplaced(const HeldEntries& held, const std::set<EntryKey>& came, const HeldEntries::Entry& newer,
+                            const World& world) {
   const ipam::HeldEntry& now = newer.held;
   if (now.uid.empty() || now.interface != kDefaultInterface) return;
-  const auto came_too = [&held](const EntryKey& key) {
-    return std::ranges::any_of(held.came(), [&key](const HeldEntries::Place& place) {
-      return place.offset == key.second && place.block->name == key.first;
-    });
-  };
   for (const HeldEntries::Entry& older : held.Of(HolderOf(now))) {
     const ipam::HeldEntry& before = older.held;
     const bool is_of_network = NetworkOf(before) == NetworkOf(now) || NetworkOf(before) == kNoNetwork;
     const bool is_same = before.pod_namespace == now.pod_namespace && before.pod == now.pod && before.uid == now.uid &&
                          before.interface == now.interface && is_of_network && older.node() == newer.node();
-    if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms || came_too(older.key))
+    if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms || came.contains(older.key))
       continue;
     replaced_.insert(older.key);
     Check(world, older);

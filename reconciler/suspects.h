@@ -86,7 +86,8 @@ class Suspects {
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:
-  void NoteReplaced(const HeldEntries& held, const HeldEntries::Entry& newer, const World& world);
+  void NoteReplaced(const HeldEntries& held, const std::set<EntryKey>& came, const HeldEntries::Entry& newer,
+                    const World& world);
   void Check(const World& world, const HeldEntries::Entry& entry);
   void CheckAll(const HeldEntries& held, const World& world);
   // Notes that the node's agent has written a freed entry again.
