@@ -10,6 +10,13 @@
 
 namespace berth::sim {
 
+namespace {
+
+// A second space changes most of a history, so few histories have it.
+constexpr const char* kSpaces = "spaces";
+
+}  // namespace
+
 std::set<std::string> Extent::AllFaults() {
   return {"away",           "refused",   "lost",       "late",        "lag",      "kill",          "overlap",
           "reboot",         "restart",   "give-back",  "gc",          "calendar", "shared",        "cut-off",
@@ -24,20 +31,23 @@ std::set<std::string> Extent::AllFaults() {
 
 std::set<std::string> Extent::KnownFaults() {
   std::set<std::string> faults = AllFaults();
-  faults.insert("spaces");
+  faults.insert(kSpaces);
   return faults;
 }
 
 std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::set<std::string> faults = AllFaults();
-  if (random() % 2 == 0) return faults;
-  constexpr std::uint64_t kFewest = 2;
-  constexpr std::uint64_t kSpread = 10;
-  const std::uint64_t wanted = kFewest + random() % kSpread;
-  while (faults.size() > wanted) {
-    faults.erase(std::next(faults.begin(), static_cast<std::ptrdiff_t>(random() % faults.size())));
+  if (random() % 2 != 0) {
+    constexpr std::uint64_t kFewest = 2;
+    constexpr std::uint64_t kSpread = 10;
+    const std::uint64_t wanted = kFewest + random() % kSpread;
+    while (faults.size() > wanted) {
+      faults.erase(std::next(faults.begin(), static_cast<std::ptrdiff_t>(random() % faults.size())));
+    }
   }
+  constexpr std::uint64_t kOneInHasSpaces = 8;
+  if (random() % kOneInHasSpaces == 0) faults.insert(kSpaces);
   return faults;
 }
 

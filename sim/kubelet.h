@@ -103,6 +103,8 @@ class Kubelet {
   // For scripts: sends one call for the container in the first network. An ADD creates the container, which is the
   // pod's.
   Heard CallOnce(const std::string& verb, const std::string& container, const Pod& pod);
+  // For scripts: the container's sandbox ends without a DEL.
+  void EndWithoutDel(const std::string& container);
   // From now on each container ends when the kubelet ends it.
   void NeverHang() { may_hang_ = false; }
   // From now on the runtime sends no CHECK.

@@ -116,6 +116,18 @@ Done ScriptWorld::Controller(const Words& /*words*/) {
   return {};
 }
 
+Done ScriptWorld::Elections(const Words& /*words*/) {
+  if (controllers_.starts() > 0) return NotSo("a controller runs already");
+  controllers_.BeginElections();
+  return {};
+}
+
+Done ScriptWorld::ReplaceController(const Words& /*words*/) {
+  if (controllers_.count() != 1) return NotSo("this needs exactly one controller");
+  controllers_.ReplaceOne(/*clock_error=*/0s);
+  return {};
+}
+
 Done ScriptWorld::StartScheduler(const Words& /*words*/) {
   scheduler_.Start();
   return {};
@@ -172,6 +184,14 @@ Done ScriptWorld::Delete(const Words& words) {
   const auto machine = runs_on_.find(words.at("POD"));
   if (machine == runs_on_.end()) return NotSo("no machine runs " + words.at("POD"));
   Call("DEL", machine->first, *machine->second);
+  return {};
+}
+
+Done ScriptWorld::Lose(const Words& words) {
+  const auto machine = runs_on_.find(words.at("POD"));
+  if (machine == runs_on_.end()) return NotSo("no machine runs " + words.at("POD"));
+  machine->second->kubelet.EndWithoutDel(machine->first);
+  cluster_.EndPod(pods_.at(machine->first));
   return {};
 }
 

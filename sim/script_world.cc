@@ -39,6 +39,7 @@ ScriptWorld::ScriptWorld(bool is_told) : story_(is_told) {
   network_.Steer(answers_.Steering());
   store_.OnStore([this](const std::string& collection, const json& before, const json& after) {
     server_.Learn(std::make_shared<const ApiServer::Change>(collection, before, after));
+    controllers_.Stored(collection, after);
     counted_.Stored(collection, before, after);
     scheduler_.Stored(collection, before, after);
     if (collection == crds::kPoolsPath) {
@@ -82,11 +83,14 @@ std::span<const ScriptWorld::Command> ScriptWorld::AllCommands() {
       Command{"node NODE with berth-direct", &ScriptWorld::NodeWithDirect},
       Command{"machine MACHINE with an agent is also called NODE", &ScriptWorld::Twin},
       Command{"controller", &ScriptWorld::Controller},
+      Command{"controllers elect a leader", &ScriptWorld::Elections},
+      Command{"kill the controller and start another", &ScriptWorld::ReplaceController},
       Command{"scheduler", &ScriptWorld::StartScheduler},
       Command{"block CIDR of POOL for NODE", &ScriptWorld::MakeBlock},
       Command{"delete block BLOCK", &ScriptWorld::DeleteBlock},
       Command{"add POD on MACHINE", &ScriptWorld::Add},
       Command{"delete POD", &ScriptWorld::Delete},
+      Command{"end POD without a DEL", &ScriptWorld::Lose},
       Command{"pod POD requests COUNT on NODE", &ScriptWorld::Requests},
       Command{"bind POD to NODE", &ScriptWorld::Bind},
       Command{"hold the next VERB of RESOURCE by WHO", &ScriptWorld::Hold},

@@ -72,9 +72,12 @@ class ScriptWorld {
   Done NodeWithDirect(const Words& words) { return AddMachine(words.at("NODE"), words.at("NODE"), /*is_direct=*/true); }
   Done Twin(const Words& words) { return AddMachine(words.at("MACHINE"), words.at("NODE"), /*is_direct=*/false); }
   Done Controller(const Words& words);
+  Done Elections(const Words& words);
+  Done ReplaceController(const Words& words);
   Done StartScheduler(const Words& words);
   Done Add(const Words& words);
   Done Delete(const Words& words);
+  Done Lose(const Words& words);
   Done MakeBlock(const Words& words);
   Done DeleteBlock(const Words& words);
   Done Requests(const Words& words);
