@@ -159,12 +159,12 @@ TEST_F(AgentTest, ABlockThatALateCreationBringsIsFoundBeforeTheNextClaim) {
       if (is_created && key == "fieldSelector" && value.starts_with("spec.node=")) exists.wait();
     return ApiFault::kNone;
   });
-  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), /*timeout_s=*/1)).ok);
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), /*timeout_s=*/1)).ok);
   api_.ReleaseLateWrites();
-  const std::string block = api_.Objects(kBlocks).at(0)["metadata"]["name"];
   exists.count_down();
-  Await([&] { return agent_->DebugBlocks().find(block) != std::string::npos; }, "the agent knows the block");
   api_.SetFaults(nullptr);
+  const std::string block = api_.Objects(kBlocks).at(0)["metadata"]["name"];
+  Await([&] { return agent_->DebugBlocks().find(block) != std::string::npos; }, "the agent knows the block");
   ASSERT_TRUE(Add("c2").ok);
   EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
 }
