@@ -87,12 +87,6 @@ Heard Kubelet::CallOnce(const std::string& verb, const std::string& container, c
   return heard;
 }
 
-void Kubelet::EndWithoutDel(const std::string& container) {
-  LetGo(container);
-  valid_.erase(container);
-  node_.RemoveNetns(container);
-}
-
 void Kubelet::Check(const Interface& interface, const std::string& previous_result) {
   if (options_.checks) static_cast<void>(Call("CHECK", interface, kPatience, previous_result));
 }

@@ -103,8 +103,8 @@ class Kubelet {
   // For scripts: sends one call for the container in the first network. An ADD creates the container, which is the
   // pod's.
   Heard CallOnce(const std::string& verb, const std::string& container, const Pod& pod);
-  // For scripts: the container's sandbox ends without a DEL.
-  void EndWithoutDel(const std::string& container);
+  // The container's sandbox ends without a DEL.
+  void Lose(const std::string& container);
   // From now on each container ends when the kubelet ends it.
   void NeverHang() { may_hang_ = false; }
   // From now on the runtime sends no CHECK.
@@ -198,8 +198,6 @@ class Kubelet {
   void End(const std::string& container);
   // Ends the container, and then its pod.
   void Finish(const std::string& container);
-  // Ends the container without a DEL.
-  void Lose(const std::string& container);
   // The container of a deleted pod lives on for 9 to 13 minutes, or until the machine goes down. Only its agent knows
   // that it has its addresses.
   void Hang(const std::string& container);

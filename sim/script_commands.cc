@@ -187,10 +187,10 @@ Done ScriptWorld::Delete(const Words& words) {
   return {};
 }
 
-Done ScriptWorld::Lose(const Words& words) {
+Done ScriptWorld::EndWithoutDel(const Words& words) {
   const auto machine = runs_on_.find(words.at("POD"));
   if (machine == runs_on_.end()) return NotSo("no machine runs " + words.at("POD"));
-  machine->second->kubelet.EndWithoutDel(machine->first);
+  machine->second->kubelet.Lose(machine->first);
   cluster_.EndPod(pods_.at(machine->first));
   return {};
 }

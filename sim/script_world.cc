@@ -90,7 +90,7 @@ std::span<const ScriptWorld::Command> ScriptWorld::AllCommands() {
       Command{"delete block BLOCK", &ScriptWorld::DeleteBlock},
       Command{"add POD on MACHINE", &ScriptWorld::Add},
       Command{"delete POD", &ScriptWorld::Delete},
-      Command{"end POD without a DEL", &ScriptWorld::Lose},
+      Command{"end POD without a DEL", &ScriptWorld::EndWithoutDel},
       Command{"pod POD requests COUNT on NODE", &ScriptWorld::Requests},
       Command{"bind POD to NODE", &ScriptWorld::Bind},
       Command{"hold the next VERB of RESOURCE by WHO", &ScriptWorld::Hold},

@@ -77,7 +77,7 @@ class ScriptWorld {
   Done StartScheduler(const Words& words);
   Done Add(const Words& words);
   Done Delete(const Words& words);
-  Done Lose(const Words& words);
+  Done EndWithoutDel(const Words& words);
   Done MakeBlock(const Words& words);
   Done DeleteBlock(const Words& words);
   Done Requests(const Words& words);
