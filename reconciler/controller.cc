@@ -38,9 +38,11 @@ constexpr std::chrono::milliseconds kHangsFrom{1'900};
 constexpr int kHangingFactor = 2;
 // Pause of all patches of Nodes after the limit was reached (node_patches.h).
 constexpr std::chrono::milliseconds kAfterPatches{100};
-// How long a pass begins actions of one kind.
+// Time that a pass spends on one kind of background actions.
 constexpr std::chrono::milliseconds kBackgroundPerPass{500};
-constexpr std::chrono::milliseconds kForegroundPerPass{10'000};
+// Time that a pass spends on changes of blocks, and again on deletions. Before these, the controller may list the pods
+// of a node, which takes seconds on a busy API server.
+constexpr std::chrono::milliseconds kBlocksPerPass{10'000};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
 // The answer to a deletion does not contain the object's new version, which comes by the watch.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
@@ -60,10 +62,18 @@ constexpr std::chrono::seconds kVanishedHandedOver{15};
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// True for an action that no other action waits for. Such actions have a smaller part of each pass.
+// True for an action that no other action waits for.
 bool IsBackground(const Action& action) {
   return std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action) ||
          std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action);
+}
+
+// How long a pass performs actions of this action's kind. No limit applies to actions that are due again and again,
+// such as a pool's status: the first ones of each pass would keep the last ones from their turn.
+steady_clock::duration PartOf(const Action& action) {
+  if (IsBackground(action)) return kBackgroundPerPass;
+  const bool is_of_block = std::holds_alternative<ChangeBlock>(action) || std::holds_alternative<DeleteBlock>(action);
+  return is_of_block ? kBlocksPerPass : steady_clock::duration::max();
 }
 
 // The back-off key of all actions of one kind.
@@ -204,8 +214,8 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
 }
 
 bool Controller::PerformAll(const Decision& decision, const std::stop_token& stop) {
-  std::map<ObjectKey, steady_clock::time_point> ends;  // of each kind's part of the pass
-  int hung = 0;                                        // kinds of actions that hang
+  std::map<ObjectKey, steady_clock::duration> spent;  // by kind
+  int hung = 0;                                       // kinds of actions that hang
   for (const Action* const one : InOrder(decision)) {
     if (stop.stop_requested()) return false;
     const Action& action = *one;
@@ -215,14 +225,14 @@ bool Controller::PerformAll(const Decision& decision, const std::stop_token& sto
     // If the API server does not answer a background action, it may only be busy with requests that matter more.
     if (is_background) keys.server = keys.kind;
     if (!state_.backoff.MayTry(keys.object, now.steady) || !state_.backoff.MayTry(keys.kind, now.steady)) continue;
-    const auto part = is_background ? kBackgroundPerPass : kForegroundPerPass;
-    if (now.steady > ends.try_emplace(keys.kind, now.steady + part).first->second) continue;
+    if (spent[keys.kind] > PartOf(action)) continue;
     if (std::holds_alternative<ShowNumbers>(action) && !state_.node_patches.Take(now.steady)) {
       state_.backoff.Pause(keys.kind, kAfterPatches, now.steady);
       continue;
     }
     const auto limit = is_background ? kBackgroundCallMax : kCallMax;
     const auto done = performer_.Perform(action, now, k8sclient::CallOptions::Within(limit, stop));
+    spent[keys.kind] += clock_.Now() - now.steady;
     if (!done) {
       const bool hangs = HandleFailure(keys, done.error(), now.steady);
       if (is_background) continue;
@@ -247,7 +257,7 @@ bool Controller::WantsRelist(const Decision& decision) {
 
 void Controller::RunRelisted(const Decision& unlisted, const std::stop_token& stop) {
   const auto began = clock_.Now();
-  const auto relisted = Relist(api_, world_, k8sclient::CallOptions::Within(kRelistMax, stop));
+  const auto relisted = Relist(api_, world_, unlisted.wants_relist, k8sclient::CallOptions::Within(kRelistMax, stop));
   if (!relisted) {
     HandleFailure({.object = kRelistKey, .kind = "kind relist"}, relisted.error(), began);
     return;
@@ -278,9 +288,12 @@ bool Controller::HandleFailure(const Keys& keys, Error error, SteadyTime began) 
   if (hangs) {
     error.retry_after = std::max(error.retry_after, kHangingFactor * took);
     wait = state_.backoff.Failed(keys.object, error, now);
-    // The next background action is likely to hang too, whatever object it is about.
-    if (keys.server == keys.kind) state_.backoff.Failed(keys.kind, error, now);
-    state_.backoff.Pause(keys.kind, kHangingFactor * took, now);
+    if (keys.server == keys.kind) {
+      // The next background action is likely to hang too, whatever object it is about.
+      state_.backoff.Failed(keys.kind, error, now);
+    } else {
+      state_.backoff.Pause(keys.kind, kHangingFactor * took, now);
+    }
   } else {
     wait = state_.backoff.Failed(is_away ? keys.server : keys.object, error, now);
     // This action waits longer than the key `server`, so that another action is tried first.

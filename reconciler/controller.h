@@ -74,8 +74,8 @@ class Controller {
   // deletion of the last 2 minutes whose entry is not freed yet. The version is as new as possible, because the API
   // server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
-  // Address counts come first, then the other actions. Of each part, actions whose objects do not wait come first, in
-  // the decision's order; then come the others, in the order in which their waits end.
+  // Address counts come first, then the other actions. Of each part, kinds that do not wait come first, and of a kind,
+  // objects that do not wait, in the decision's order; then come the others, in the order in which their waits end.
   [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision) const;
   // Performs the actions of InOrder that the back-off allows. False: the API server does not answer, actions of two
   // kinds hang, or stop is requested, so the rest was not tried.

@@ -405,8 +405,7 @@ struct Performer::Visitor {
     const auto pods = ReadPodsOf(api, block.node, options);
     if (!pods) {
       Error failed = pods.error().Within("pods of node " + block.node);
-      failed.code = ErrorCode::kConflict;  // only this block waits
-      failed.retry_after = kWatchMax;
+      failed.code = ErrorCode::kInternal;  // nothing about other requests
       return std::unexpected(std::move(failed));
     }
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };

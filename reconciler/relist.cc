@@ -3,6 +3,7 @@
 #include "reconciler/relist.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,7 +69,7 @@ Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOp
 }
 
 // Removes blocks that do not exist any more, and returns the names of the blocks to read.
-std::vector<std::string> Compare(World& world, const BlockMetas& listed) {
+std::vector<std::string> Compare(World& world, const BlockMetas& listed, const std::set<ObjectKey>& wanted) {
   std::vector<std::string> gone;
   for (const auto& [name, block] : world.blocks()) {
     if (!listed.contains(name)) gone.push_back(name);
@@ -80,18 +81,19 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed) {
     const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
     // After a restored backup, the watch may not show the block before the block changes.
     const bool is_restored = is_known && k8sclient::IsOlder(meta.resource_version, known->second.resource_version);
-    // A node may write the block so often that each removal of a reserved entry meets a conflict.
-    const bool may_lose_reserved =
-        is_known && known->second.entries.reserved > 0 && known->second.resource_version != meta.resource_version;
-    if (!is_known || is_restored || may_lose_reserved) unread.push_back(name);
+    // If the node writes the block often, a write that is based on the watch's version conflicts each time.
+    const bool is_wanted =
+        is_known && known->second.resource_version != meta.resource_version && wanted.contains(BlockKey(name));
+    if (!is_known || is_restored || is_wanted) unread.push_back(name);
   }
   return unread;
 }
 
-Expected<void> RelistBlocks(k8sclient::Api& api, World& world, const k8sclient::CallOptions& options) {
+Expected<void> RelistBlocks(k8sclient::Api& api, World& world, const std::set<ObjectKey>& wanted,
+                            const k8sclient::CallOptions& options) {
   const auto listed = ListBlockMetas(api, options);
   if (!listed) return std::unexpected(listed.error());
-  for (const std::string& name : Compare(world, *listed)) {
+  for (const std::string& name : Compare(world, *listed, wanted)) {
     auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
     if (!object && object.error().code == ErrorCode::kNotFound) {
       world.RemoveBlock(name);
@@ -107,7 +109,8 @@ Expected<void> RelistBlocks(k8sclient::Api& api, World& world, const k8sclient::
 
 }  // namespace
 
-Expected<void> Relist(k8sclient::Api& api, World& world, const k8sclient::CallOptions& options) {
+Expected<void> Relist(k8sclient::Api& api, World& world, const std::set<ObjectKey>& wanted,
+                      const k8sclient::CallOptions& options) {
   auto spaces = ListAll<crds::Space>(api, crds::kSpacesPath, ReadSpace, options);
   if (!spaces) return std::unexpected(std::move(spaces.error()));
   auto pools = ListAll<SeenPool>(api, crds::kPoolsPath, ReadPool, options);
@@ -117,7 +120,7 @@ Expected<void> Relist(k8sclient::Api& api, World& world, const k8sclient::CallOp
   world.pools = *std::move(pools);
   world.spaces = *std::move(spaces);
   world.reservations = *std::move(reservations);
-  return RelistBlocks(api, world, options);
+  return RelistBlocks(api, world, wanted, options);
 }
 
 }  // namespace berth::reconciler

@@ -38,7 +38,7 @@ TEST(Relist, KnowsThePoolsThatSpacesHaveAcceptedMeanwhile) {
     return ApiFault::kNone;
   });
   World world;
-  ASSERT_TRUE(Relist(api, world, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
+  ASSERT_TRUE(Relist(api, world, {}, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
   EXPECT_TRUE(world.pools.contains("web") || !world.spaces.contains("default"));
   EXPECT_GE(lists, 2);
 }
@@ -50,11 +50,11 @@ TEST(Relist, ReadsABlockWhoseVersionABackupHasMadeOlder) {
   SeenBlock newer = t.world.blocks().at("10.55.0.64-26");
   ModelApi api;
   api.Put(blocks, crds::BlockToJson(*newer.block));
-  ASSERT_TRUE(Relist(api, t.world, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
+  ASSERT_TRUE(Relist(api, t.world, {}, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
   newer = t.world.blocks().at("10.55.0.64-26");
   const std::string present = std::exchange(newer.resource_version, "1000000");
   t.world.PutBlock(newer);
-  ASSERT_TRUE(Relist(api, t.world, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
+  ASSERT_TRUE(Relist(api, t.world, {}, k8sclient::CallOptions::Within(std::chrono::seconds(60))).has_value());
   EXPECT_EQ(t.world.blocks().at("10.55.0.64-26").resource_version, present);
 }
 
