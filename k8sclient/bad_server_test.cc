@@ -183,6 +183,23 @@ TEST(BadServer, AReadSucceedsAfterOneBrokenConnection) {
   EXPECT_EQ(response->status, 200);
 }
 
+TEST(BadServer, TheClientSendsNothingToAServerToWhichAnAnswerRedirectsIt) {
+  std::atomic<int> elsewhere = 0;
+  ScriptedServer other([&](Peer& peer) {
+    ++elsewhere;
+    if (peer.ReadRequest()) peer.Answer(200, "{}");
+  });
+  ScriptedServer server([&](Peer& peer) {
+    AfterARequest(peer, "HTTP/1.1 307 x\r\nContent-Length: 0\r\nLocation: " + other.url() + "/a\r\n\r\n");
+  });
+  for (const Request& request : {kBadRead, kBadWrite}) {
+    const auto response = MakeApi({.server = server.url()})->Call(request, Soon());
+    ASSERT_TRUE(response.has_value()) << response.error().message;
+    EXPECT_EQ(response->status, 307);
+  }
+  EXPECT_EQ(elsewhere, 0);
+}
+
 TEST(BadServer, ARefusedConnectionMeansThatNothingHappened) {
   const auto api = MakeApi({.server = "http://127.0.0.1:" + std::to_string(testing::RefusingPort())});
   for (const Request& request : {kBadRead, kBadWrite}) {
