@@ -2,7 +2,7 @@
 // BERTH_CHECK: assertions against programming errors, also in release builds.
 //
 // Never use BERTH_CHECK for data from outside (API objects, stdin, environment, files, sockets): such data causes an
-// Error. If an assertion fails, the process aborts, because with a broken invariant it could give one address to two
+// Error. If an assertion fails, the process aborts: a process with a broken invariant could give one address to two
 // pods.
 #pragma once
 

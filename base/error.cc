@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CNI code and the name of each error code; quoting of text from outside.
+// The CNI code and the name of each error code, and a function that quotes text from outside.
 #include "base/error.h"
 
 namespace berth {
