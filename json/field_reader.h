@@ -32,10 +32,10 @@ struct Problem {
   std::optional<Error> error = {};
 };
 
-// A reader of nlohmann::ordered_json and a reader of nlohmann::json differ in three points. In an ordered tree,
-// FindMember (ordered_tree.h) finds a field in any letter case; a value of the wrong JSON type gives kDecode; and texts
-// and lists need no limits, because ParseJson has limited the whole document. In a nlohmann::json, the letter case
-// counts, every failure gives kInvalid, and each read has limits.
+// A reader of nlohmann::ordered_json and a reader of nlohmann::json differ in three points. A reader of an ordered tree
+// finds a field in any letter case (FindMember in ordered_tree.h), reports a value of the wrong JSON type as kDecode,
+// and needs no limits for texts and lists, because ParseJson has limited the whole document. A reader of a
+// nlohmann::json compares the letter case of names, reports every failure as kInvalid, and has limits for each read.
 template <typename Tree>
 class BasicFieldReader {
  public:

@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kParserMessageBytesMax = 200;
 
-// Makes room for a further member. Members are pairs with a constant name: if the vector grew by itself, it would copy
-// all members with everything below them.
+// Makes room for a further member. Members are pairs with a constant name, so std::vector cannot move them: if the
+// vector grew by itself, it would copy all members with all values in them.
 void MakeRoom(Json::object_t& object) {
   if (object.size() < object.capacity()) return;
   Json::object_t larger;
@@ -30,7 +30,7 @@ void MakeRoom(Json::object_t& object) {
   object.swap(larger);
 }
 
-// Each callback returns whether the tokenizer shall continue.
+// Each callback returns true if the tokenizer has to continue.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
   TreeBuilder(std::span<const std::string_view> wanted, std::size_t values_max)
@@ -110,7 +110,8 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Returns a reference that stays valid: nothing is added next to an open container before it is closed.
+  // Returns a reference that stays valid while the value is open: the parser adds no sibling of an open container
+  // before the container is closed.
   Json& Attach(Json value) {
     if (open_.empty()) return root_ = std::move(value);
     Json& container = *open_.back();

@@ -16,8 +16,8 @@
 
 namespace berth {
 
-// Returns the last member with that name in any letter case, or nullptr if there is none. kAbsent: ignores members with
-// the value null. Requires: `object` is an object.
+// Returns the last member with that name in any letter case, or nullptr if there is none. With kAbsent, ignores members
+// with the value null. Requires: `object` is an object.
 enum class Nulls : std::uint8_t { kAbsent, kPresent };
 [[nodiscard]] const nlohmann::ordered_json* FindMember(const nlohmann::ordered_json& object, std::string_view name,
                                                        Nulls nulls);
