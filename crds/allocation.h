@@ -47,8 +47,8 @@ struct Allocation {
 // The attachment at the end of the name; nothing if the name does not end with one.
 [[nodiscard]] std::optional<ipam::Attachment> AttachmentOfName(std::string_view name);
 
-// An address as the value of a label: in IPv6 with "-" for ":". If the value would begin or end with "-", a "0" is
-// added there, so that it still reads as the address: "2001-db8--7", "2001-db8--0".
+// An address as the value of a label: in IPv6 with "-" for ":". If the value would begin or end with "-",
+// AddressLabelValue adds a "0" there, so that the value is still a form of the address: "2001-db8--7", "2001-db8--0".
 [[nodiscard]] std::string AddressLabelValue(ipam::Address address);
 
 // Errors: kInvalid, with the namespace, the name and the field.

@@ -50,8 +50,8 @@ std::map<ipam::BlockOffset, std::string> ReadAllocations(const FieldReader& docu
   return allocations;
 }
 
-// Keeps offsets that should not be on standby, for example because they have an entry, so that a patch can remove them.
-// Ignores offsets outside the block.
+// Also keeps offsets that should not be on standby, for example because they have an entry, so that a patch can remove
+// these offsets. Ignores offsets outside the block.
 ipam::OffsetSet ReadStandby(const FieldReader& document, const ipam::Block& block) {
   ipam::OffsetSet standby;
   for (const std::int64_t number : document.Integers("standby", kEntriesMax, 0, kEntriesMax - 1)) {
@@ -134,8 +134,8 @@ Expected<ipam::Block> ParseBlock(const Json& object) {
   }
   block.agent = document.String("agent", kAgentLengthMax);
   block.free = static_cast<std::uint32_t>(document.Integer("free", 0, kEntriesMax).value_or(0));
-  // Keep a value outside the block: if it were reduced, Touch might write the value that the object already has, and
-  // such a write would settle nothing.
+  // Keep the value even if it lies outside the block. If ParseBlock reduced the value, Touch might write the value that
+  // the object already has, and such a write would settle nothing.
   block.next = static_cast<ipam::BlockOffset>(document.Integer("next", 0, kEntriesMax - 1).value_or(0));
   block.allocations = ReadAllocations(document, block.size());
   block.standby = ReadStandby(document, block);

@@ -24,9 +24,9 @@ namespace berth::crds {
 
 // The merge patch that changes `before`, as it was read, into `after`: metadata.resourceVersion of `before`, every
 // field and entry that differs, and null for removed ones. If `before` has managed fields, the patch removes them
-// (docs/adr/0004). If there is nothing to change or remove, the patch contains only the resourceVersion, and sending it
-// settles nothing. Requires: both are the same object (name, uid, spec); before.resource_version is not empty; `after`
-// keeps the limits of the schema; entries come from ipam::FormatEntry.
+// (docs/adr/0004). If nothing differs, the patch contains only the resourceVersion, and settles no write in doubt.
+// Requires: both are the same object (name, uid, spec); before.resource_version is not empty; `after` keeps the limits
+// of the schema; entries come from ipam::FormatEntry.
 [[nodiscard]] nlohmann::json BlockMergePatch(const ipam::Block& before, const ipam::Block& after);
 
 // The block after a successful patch, from `after` and the API server's answer. A PartialObjectMetadata is enough as

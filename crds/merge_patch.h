@@ -16,8 +16,8 @@ namespace berth::crds {
 [[nodiscard]] nlohmann::json DiffMergePatch(const nlohmann::json& before, const nlohmann::json& after);
 
 // Returns the list `known`, for a patch that replaces the list `before`. If an old and a new element have the same
-// values of `keys`, the new element gets the other fields of the old one, so fields of a newer version of berth
-// survive.
+// values of `keys`, the new element gets the other fields of the old element. So a write keeps fields of a newer
+// version of berth.
 [[nodiscard]] nlohmann::json MergeElements(const nlohmann::json& before, std::vector<nlohmann::json> known,
                                            std::initializer_list<std::string_view> keys);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kTokenLengthMax = 128;  // uid, resourceVersion, timestamps
 
 const nlohmann::json* FindInMetadata(const nlohmann::json& object, const char* key) {
-  // On a value that is not an object, find() finds nothing.
+  // If `object` is not a JSON object, find() returns end().
   const auto metadata = object.find("metadata");
   if (metadata == object.end()) return nullptr;
   const auto found = metadata->find(key);
@@ -36,7 +36,7 @@ ObjectMeta ReadMeta(const FieldReader& document) {
   meta.resource_version = fields.String("resourceVersion", kTokenLengthMax);
   meta.generation = fields.Integer("generation", 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
   meta.deletion_timestamp = fields.String("deletionTimestamp", kTokenLengthMax);
-  // The API server limits an object's size, but not the number and length of its finalizers.
+  // No limit here: the API server limits an object's size, but not the number and length of its finalizers.
   meta.finalizers = fields.Strings("finalizers", kUnbounded, kUnbounded);
   if (meta.name.empty()) fields.Fail("name", "is missing");
   return meta;

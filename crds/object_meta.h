@@ -24,7 +24,7 @@ struct ObjectMeta {
   std::string resource_version = {};
   std::int64_t generation = 0;
   std::string deletion_timestamp = {};       // RFC 3339; empty: not being deleted
-  std::vector<std::string> finalizers = {};  // all of them: a patch that removes one must contain the others
+  std::vector<std::string> finalizers = {};  // all finalizers: a patch that removes one must contain the others
 
   [[nodiscard]] bool deleting() const { return !deletion_timestamp.empty(); }
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;

@@ -43,8 +43,8 @@ constexpr std::array<Suffix, 16> kSuffixes{{{"", 0, 0},
 constexpr std::size_t kDigitsMax = 30;
 constexpr int kTensMax = 60;
 
-// Takes digits from the front of `text` and appends them to `number`. Returns the number of digits. If it is larger
-// than kDigitsMax, `number` is wrong.
+// Takes digits from the front of `text` and appends them to `number`. Returns the count of these digits. If the count
+// is larger than kDigitsMax, `number` is wrong.
 std::size_t TakeDigits(std::string_view& text, Wide& number) {
   std::size_t count = 0;
   while (!text.empty() && text.front() >= '0' && text.front() <= '9') {

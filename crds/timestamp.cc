@@ -14,7 +14,8 @@ namespace {
 
 using std::chrono::floor;
 
-// Takes pieces from the front of a text. After a piece that does not fit, all further pieces fail too.
+// Parses a text piece by piece from the front. After the first piece that does not have the expected form, all further
+// pieces fail too.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : rest_(text) {}
