@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berthctl: runs one command and ends. Exit code 0: done; 1: check found something, or the release of an address was
-// refused or failed; 2: the command failed.
+// berthctl: runs one command and ends. Exit code 0: done; 1: check found something, or berthctl refused to release an
+// address or could not release it; 2: the command failed.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -36,8 +36,9 @@ inline constexpr std::array<StateMark, 7> kStateMarks = {
 
 // The states of all addresses of the block, in order. `pool` is nullptr if the pool does not exist: then no address is
 // free. A held entry is an orphan if its pod is gone: inventory.pods has another pod of this name, or no pod of this
-// name. The latter does not count for a static pod, because its mirror pod may be missing, and not for an entry without
-// UID. Entries without a pod's name are no orphans. If the inventory has no pods at all, it shows no orphans.
+// name. If inventory.pods has no pod of this name, two kinds of entries are still no orphans: entries of static pods,
+// because the mirror pod may be missing, and entries without UID. Entries without a pod's name are no orphans. If the
+// inventory has no pods at all, it shows no orphans.
 [[nodiscard]] std::vector<AddressState> StatesOf(const Inventory& inventory, const ipam::Block& block,
                                                  const ipam::Pool* pool);
 

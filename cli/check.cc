@@ -162,7 +162,7 @@ class Checker {
     }
   }
 
-  // If there is no IPAllocation at all, takes for granted that the controller runs with --allocations=off.
+  // If no IPAllocation exists at all, assumes that the controller runs with --allocations=off.
   void FindAllocations() {
     if (inventory_.allocations.empty()) return;
     // Namespace, pool and address. Two pools of different spaces may contain the same addresses.

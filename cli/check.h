@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Check: finds violations of docs/design.md, section "Invariants". It shares no rule with the controller, so that each
-// of the two can show errors of the other.
+// Check: finds violations of docs/design.md, section "Invariants". Check uses none of the controller's code for these
+// rules, so that it can find errors of the controller.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ struct Finding {
   friend auto operator<=>(const Finding&, const Finding&) = default;
 };
 
-// Findings, sorted. A change that is in progress looks wrong for a moment: a pod is deleted before its address is
-// freed. A finding counts only if two checks some seconds apart both have it (InBoth).
+// Findings, sorted. A change in progress may look like a violation for a moment: for example, a pod is deleted before
+// its address is freed. Therefore a finding counts only if two checks, some seconds apart, both report it (InBoth).
 [[nodiscard]] std::vector<Finding> Check(const Inventory& inventory);
 [[nodiscard]] std::vector<Finding> InBoth(const std::vector<Finding>& first, const std::vector<Finding>& second);
 

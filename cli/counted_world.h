@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CountedWorld: the state of the cluster from which the controller counts addresses, read once, and the controller's
-// own counting of it (docs/scheduling.md).
+// CountedWorld: the objects of the cluster from which the controller counts addresses, read once. Counting: the result
+// of the controller's code for these objects (docs/scheduling.md).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct CountedWorld {
   std::vector<Error> unreadable = {};  // errors of objects that cannot be parsed
 };
 
-// The controller's counting of a CountedWorld. Refers to the CountedWorld, which must not change and must outlive it.
+// Counts a CountedWorld with the controller's code. Refers to the CountedWorld, which must not change, and must outlive
+// the Counting.
 class Counting {
  public:
   explicit Counting(const CountedWorld& read);

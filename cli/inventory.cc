@@ -120,8 +120,8 @@ Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
     inventory.nodes.insert(crds::NameOf(object));
     return {};
   };
-  // List blocks before pods. If pods came first, a block could have an entry of a pod that is newer than the list of
-  // pods, and this pod would seem to be gone.
+  // List blocks before pods. If ReadInventory listed pods first, a block could have an entry of a pod that is newer
+  // than the list of pods, and this pod would seem to be gone.
   if (auto read = ForEach(api, inventory, crds::kPoolsPath, add_pool); !read) return std::unexpected(read.error());
   if (auto read = ForEach(api, inventory, crds::kBlocksPath, add_block); !read) return std::unexpected(read.error());
   if (auto read = ForEach(api, inventory, crds::kAllocationsPath, add_allocation); !read) {

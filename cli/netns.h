@@ -24,11 +24,11 @@ struct Configured {
 // needs CAP_SYS_ADMIN) or read.
 [[nodiscard]] Expected<std::vector<Configured>> ReadConfigured(const std::string& folder);
 
-// Findings, sorted. "duplicate": several namespaces have one address of a block, and fewer spaces have an entry of the
-// node for it. "not-recorded": a namespace has an address of a block, and the node has no entry for it.
-// "not-configured": a running pod of the node has an entry, but no namespace has the entry's address.
+// Findings, sorted. "duplicate": several namespaces have the same address, and fewer spaces than namespaces have an
+// entry of the node for this address. "not-recorded": a namespace has an address of a block, and the node has no entry
+// for it. "not-configured": a running pod of the node has an entry, but no namespace has the entry's address.
 // Errors: kInvalid: the Node does not exist; or running pods of the node have several entries, but no namespace has any
-// of the addresses, so the folder belongs to another node, or not to a runtime.
+// of the entries' addresses: then the folder belongs to another node, or does not belong to a runtime.
 [[nodiscard]] Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory,
                                                              const std::vector<Configured>& configured,
                                                              const std::string& node);

@@ -27,8 +27,8 @@ struct NodeNumber {
 [[nodiscard]] NodeNumber NumberOf(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
                                   const std::string& resource);
 
-// Succeeds if free addresses of the pool count on this node. If `node` is nullptr, leaves spec.nodeSelector out of
-// account. The error says why the addresses do not count; its details say what to do.
+// Succeeds if the Node's address count includes free addresses of the pool. If `node` is nullptr, leaves
+// spec.nodeSelector out of account. The error says why the addresses do not count; its details say what to do.
 [[nodiscard]] Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
                                           const reconciler::SeenNode* node);
 

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kTriesMax = 10;
-constexpr std::int64_t kCoolingMs = 60'000;  // until then the node's agent has seen the cooling entry
+constexpr std::int64_t kCoolingMs = 60'000;  // within this time the node's agent sees the cooling entry
 constexpr std::chrono::seconds kCallMax{20};
 
 k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(kCallMax); }
@@ -32,7 +32,8 @@ bool IsReady(const json& node) {
 
 Expected<PodAndNode> ReadPodAndNode(k8sclient::Api& api, const Use& use) {
   PodAndNode live;
-  // The block is Shared, and no pod has the address or the entry names no node: nothing can be checked.
+  // Without a node, Perform has nothing to check: the block is Shared, and no pod has the address or the entry names no
+  // node.
   if (use.node().empty()) return live;
   const ipam::HeldEntry* held = use.held();
   if (held != nullptr && !held->pod.empty() && !held->pod_namespace.empty()) {

@@ -12,7 +12,7 @@
 
 namespace berth::cli {
 
-// The pod and the node of an entry, as they were read a moment ago.
+// The pod and the node of an entry, as berthctl read them a moment ago.
 struct PodAndNode {
   std::optional<Pod> pod = {};  // nothing: it does not exist, or the entry names no pod or no node
   // The Node's condition Ready is True, or the Node does not exist, so that nothing runs there.
@@ -23,16 +23,16 @@ struct PodAndNode {
 struct Release {
   ipam::Address address;
   std::string space;
-  // True: also release an entry whose pod cannot be checked (unknown or static), because somebody has checked that it
-  // is gone.
+  // True: also release an entry whose pod berthctl cannot check (unknown or static), because a person has checked that
+  // the pod is gone.
   bool is_sure = false;
 };
 
 // The entry of the address. Errors: kNotFound.
 [[nodiscard]] Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const std::string& space);
 
-// The block with the entry replaced by a cooling entry. Errors: kInvalid: the address may be in use, or is not held;
-// with the remedy.
+// The block with the entry replaced by a cooling entry. Errors: kInvalid, with the remedy: the address may be in use,
+// or is not held.
 [[nodiscard]] Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_sure, std::int64_t now_ms);
 
 // Reads the block, the pod and the node, checks them, and writes the block by compare-and-swap. Begins again after a

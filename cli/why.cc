@@ -29,7 +29,7 @@ using reconciler::UnitRequest;
 constexpr const char* kReadOn = "docs/scheduling.md tells how pods request addresses";
 constexpr std::size_t kNodesPrinted = 20;
 
-// Tells how far a node is from being able to run the pod. A smaller value is nearer.
+// What a node lacks before it can run the pod. The smaller the value, the less the node lacks.
 enum class Distance : std::uint8_t { kNone, kSoon, kBlockOfOthers, kLimit, kNotCounted, kNotForPod };
 
 struct Verdict {
@@ -51,8 +51,8 @@ std::string Requests(const SeenPod& pod) {
   return text;
 }
 
-// Returns one unit of each resource that the scheduler's message names, for a pod that requests nothing: the scheduler
-// extender found no node with a free address of these resources (docs/scheduling.md).
+// For a pod that requests nothing: returns one unit of each resource that the scheduler's message names. The message
+// names the resources for which the scheduler extender found no node with a free address (docs/scheduling.md).
 std::vector<UnitRequest> MissedByExtender(const SeenPod& pod, const std::string& scheduler_says) {
   if (!pod.requests.empty() || pod.is_host_network) return {};
   const std::string prefix(crds::kResourcePrefix);
@@ -365,7 +365,7 @@ class Answer {
     return WithObstacle(node, request, says);
   }
 
-  // Judges for each pool of the requested resource what keeps the node from a block of the pool. Returns the verdict
+  // Finds for each pool of the requested resource why the node cannot get a block of the pool now. Returns the verdict
   // with the smallest distance.
   [[nodiscard]] Verdict WithObstacle(const SeenNode& node, const UnitRequest& request, const std::string& says) const {
     Verdict nearest{Distance::kNotCounted,

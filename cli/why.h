@@ -12,10 +12,12 @@
 
 namespace berth::cli {
 
-// Objects (nlohmann::ordered_json) with the same members, each with one sentence: "about" (pod, address, pool, node),
-// "name", "fits" (the pod needs nothing more, or could have its addresses there), "says", and "remedy" (empty: nothing
-// to do). The pod comes first. Nodes come last, the nearest first. `pod`: "<namespace>/<name>". Requires: `read` was
-// read for this pod. Errors: kInvalid: `pod` has another form, or the Pod object cannot be parsed; kNotFound.
+// Returns a list of objects (nlohmann::ordered_json). Each object says one sentence about one thing. Its members:
+// "about" (pod, address, pool or node), "name" of this thing, "fits" (true: the pod needs nothing more, or could get
+// its addresses there), "says" (the sentence), and "remedy" (empty: nothing to do). The object about the pod comes
+// first. The objects about nodes come last, sorted by how much the node lacks to run the pod. `pod`:
+// "<namespace>/<name>". Requires: `read` was read for this pod. Errors: kInvalid: `pod` has another form, or the Pod
+// object cannot be parsed; kNotFound.
 [[nodiscard]] Expected<nlohmann::ordered_json> Why(const CountedWorld& read, const Counting& counting,
                                                    const std::string& pod);
 
