@@ -16,8 +16,8 @@ std::int64_t At(const Units& units, const std::string& resource) {
   return found == units.end() ? 0 : found->second;
 }
 
-// The node that keeps the most addresses, and the first of several such nodes. Leaves out nodes that would keep fewer
-// than 0.
+// The node that keeps the most addresses free; the first of several such nodes. Leaves out nodes that would have fewer
+// than 0 addresses left.
 struct Best {
   const std::string* node = nullptr;
   std::int64_t spare = -1;
@@ -52,7 +52,7 @@ class Chooser::Ledger {
     }
   }
 
-  // A resource of which no pool serves the node; nullptr: there is none.
+  // A needed resource for which no pool serves the node; nullptr: there is no such resource.
   [[nodiscard]] const std::string* Excluding(const NodeRoom& room) const {
     for (const auto& [resource, units] : needs_) {
       if (!room.left.contains(resource) && !HasShared(room, resource)) return &resource;
@@ -60,7 +60,7 @@ class Chooser::Ledger {
     return nullptr;
   }
 
-  // A resource of which the node has too little for the pod; nullptr: there is none.
+  // A resource of which the node has too few addresses for the pod; nullptr: there is no such resource.
   [[nodiscard]] const std::string* Lacking(const std::string& node, const NodeRoom& room) const {
     for (const auto& [resource, units] : needs_) {
       if (Room(node, room, resource) < units) return &resource;
@@ -68,8 +68,8 @@ class Chooser::Ledger {
     return nullptr;
   }
 
-  // The fewest addresses that the node keeps of any needed resource if it gets the pod, and also all assumed pods whose
-  // node is unknown.
+  // How many addresses the node keeps if the pod and all assumed pods on unknown nodes go to this node: the smallest
+  // number over the needed resources.
   [[nodiscard]] std::int64_t Spare(const std::string& node, const NodeRoom& room) const {
     std::int64_t spare = std::numeric_limits<std::int64_t>::max();
     for (const auto& [resource, units] : needs_)
@@ -88,8 +88,9 @@ class Chooser::Ledger {
                                [&](std::size_t index) { return snapshot_.shared[index].resource == resource; });
   }
 
-  // The addresses of the node's own blocks and of its Shared pools. If any node lacks addresses, they count against
-  // every Shared pool that serves that node.
+  // The addresses that the node's own blocks and its Shared pools have left. If another node has fewer than 0 addresses
+  // left, its pods take addresses from Shared pools, so these addresses are subtracted from every Shared pool that
+  // serves that node.
   [[nodiscard]] std::int64_t Room(const std::string& node, const NodeRoom& room, const std::string& resource) const {
     const std::int64_t own = OwnRoom(node, room, resource);
     if (!HasShared(room, resource)) return own;
@@ -135,8 +136,8 @@ bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime read_at) {
   return wakes;
 }
 
-// Entries end only here, by the time at which the snapshot was read, because the snapshot must count a pod whose entry
-// ends.
+// Assumed entries end only here, after a new snapshot. Times are compared with the time at which the snapshot was read,
+// because the snapshot must already count a bound pod when the pod's entry ends.
 void Chooser::EndAssumed(const Look& look, SteadyTime read_at) {
   for (auto at = assumed_.begin(); at != assumed_.end();) {
     auto& [uid, one] = *at;
@@ -166,7 +167,7 @@ Chooser::Rooms Chooser::Available() const {
   return rooms;
 }
 
-// True if more is left than before of a resource for which pods wait.
+// True if more addresses are left than before of a resource that waiting pods need.
 bool Chooser::HasGrown(const Rooms& rooms) const {
   for (const auto& [name, units] : rooms) {
     const auto before = available_.find(name);
@@ -191,7 +192,7 @@ Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, 
   Choice choice;
   Best best;
   Best fresh;                 // among the nodes that the pod has not tried
-  bool is_uncertain = false;  // a node would have room if the assumed pods on unknown nodes went elsewhere
+  bool is_uncertain = false;  // a node has room unless assumed pods on unknown nodes take it
   for (const std::string& name : offered) {
     const auto found = snapshot_->nodes.find(name);
     if (found == snapshot_->nodes.end()) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two objects by which the leading controller reaches kube-scheduler.
+// Writes two objects: one tells kube-scheduler the address of the leading controller, and one wakes kube-scheduler.
 //
 // The EndpointSlice of the Service berth-extender has the controller's address: the Service has no selector, so
 // Kubernetes leaves its endpoints to the controller. If an extender has refused a pod, kube-scheduler tries the pod
-// again only when an object changes that kube-scheduler watches, or after five minutes. kube-scheduler watches no
-// object of berth, and addresses become free without a change of a Node or a pod at which kube-scheduler looks. So the
-// controller keeps a CSIStorageCapacity of a storage class that does not exist, and changes it when there is more room.
+// again only after five minutes, or when certain objects change that kube-scheduler watches. kube-scheduler watches no
+// object of berth, and an address may become free without a change of an object that kube-scheduler watches. So the
+// controller keeps a CSIStorageCapacity of a storage class that does not exist, and changes this object when more
+// addresses are free.
 #pragma once
 
 #include <chrono>
@@ -20,7 +21,7 @@
 namespace berth::extender {
 
 inline constexpr const char* kServiceName = "berth-extender";
-// How often the controller reads the slice, so that an edit by hand does not last.
+// How often the controller reads the slice, so that it can undo an edit by hand.
 inline constexpr std::chrono::seconds kEndpointPeriod{10};
 
 struct Endpoint {
@@ -32,8 +33,8 @@ struct Endpoint {
 // Makes this endpoint the Service's only endpoint in the slice of its address family. Errors: those of the requests.
 [[nodiscard]] Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint,
                                            const k8sclient::CallOptions& options);
-// Makes kube-scheduler try pods again that found no node. `stamp` has to differ from that of the previous call. Errors:
-// those of the requests.
+// Makes kube-scheduler try again to place the pods for which it found no node. `stamp` has to differ from that of the
+// previous call. Errors: those of the requests.
 [[nodiscard]] Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
                                            const k8sclient::CallOptions& options);
 // Writes the endpoint at once and then every kEndpointPeriod, until stop is requested. Logs a failure, and tries again

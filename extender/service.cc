@@ -52,7 +52,8 @@ Service::Outcome Service::Filter(std::string_view body) {
   const Choice choice = parts_.chooser.Filter(*pod, question->names, parts_.now());
   const std::string_view result = !choice.error.empty() ? "error" : choice.nodes.empty() ? "none" : "chosen";
   http::HttpAnswer answer{.body = FilterAnswer(*std::move(question), choice)};
-  // The scheduler keeps its connections open, and another controller may lead: a new connection goes to the leader.
+  // Close the connection, because another controller may lead by now. The scheduler keeps connections open, and only a
+  // new connection goes to the leader.
   if (!choice.error.empty()) answer.headers = {{"Connection", "close"}};
   return {.answer = std::move(answer), .result = result};
 }

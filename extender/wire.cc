@@ -17,7 +17,8 @@ bool IsSameButCase(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// The member of that name in any letter case, but first the exact name, as Go's decoder does; nullptr: absent or null.
+// Returns the member with exactly this name, or otherwise a member with this name in any letter case, like Go's decoder
+// does; nullptr: absent or null.
 json* Member(json& object, std::string_view key) {
   if (!object.is_object()) return nullptr;
   auto found = object.find(key);
@@ -30,9 +31,9 @@ json* Member(json& object, std::string_view key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// True if the text has more than kDepthMax levels; real pods have fewer than 20. nlohmann/json copies and writes each
-// level by a call of its own, and its parser's callback, which could limit the levels, takes quadratic time for a list
-// of many objects.
+// True if the text has more than kDepthMax levels; real pods have fewer than 20. nlohmann/json calls a function
+// recursively for each level when it copies or writes a value. The callback of its parser could limit the levels, but
+// takes quadratic time for a list of many objects.
 bool IsNestedTooDeep(std::string_view text) {
   constexpr int kDepthMax = 100;
   int depth = 0;
@@ -80,12 +81,12 @@ Expected<std::vector<std::string>> ReadNames(json* names, json* items) {
   return Once(std::move(read));
 }
 
-// The key in Go's form, or in the form of 2017.
+// Returns the key as Go writes it, or in lower case as in the types of 2017.
 std::string Key(const char* go_name, const char* lower, bool has_lower_keys) {
   return has_lower_keys ? lower : go_name;
 }
 
-// Returns JSON text. Replaces bytes that are not UTF-8, which only a hostile question has.
+// Returns JSON text. Replaces bytes that are not UTF-8. Only a malicious caller sends such bytes.
 std::string Text(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct Question {
 // ExtenderFilterResult, with node names or whole Nodes as in the question. If `choice` has an error: only the error,
 // like FilterError.
 [[nodiscard]] std::string FilterAnswer(Question question, const Choice& choice);
-// ExtenderFilterResult that only says why there is no result. The scheduler tries the pod again after a second or more.
+// ExtenderFilterResult that contains only an error. The scheduler tries the pod again after a second or more.
 [[nodiscard]] std::string FilterError(const std::string& error, bool has_lower_keys = false);
 // HostPriorityList. Requires: as many scores as names.
 [[nodiscard]] std::string ScoreAnswer(const Question& question, const std::vector<int>& scores);
