@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What berth's pods run: berth-agent or, under that name, berth-controller.
+// The program of berth's pods: it runs as berth-controller if its name is berth-controller, and otherwise as
+// berth-agent.
 //
-// One program, because most of either is the same: TLS, JSON, the client of the API server. As two they made the image
-// a quarter larger.
+// Both are in one program, because most of their code is the same: TLS, JSON, and the client of the API server. Two
+// programs made the image a quarter larger.
 #include <filesystem>
 #include <string>
 
