@@ -232,8 +232,8 @@ bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {
     return true;
   }
   block.allocations.erase(*offset);
-  // This is a guess, because without the pool nobody knows if the address is still assignable. The next ADD counts
-  // `free` again.
+  // This is a guess: without the pool, this function cannot know whether the address is still assignable. The next ADD
+  // counts `free` again.
   if (block.free < block.size()) ++block.free;
   return true;
 }

@@ -46,12 +46,13 @@ struct Block {
   std::string node;  // empty: the block is Shared
 
   // beside spec
-  std::string agent;       // "<instance>.<counter>" of the agent that created or last fenced it; empty: none
+  std::string agent;       // "<instance>.<counter>" of the agent that created or last fenced the block; empty: none
   std::uint32_t free = 0;  // may be outdated: free addresses at the last write
   BlockOffset next = 0;    // where the next search for a free address starts
   std::map<BlockOffset, std::string> allocations;  // entries in their stored form (entry.h)
-  // Addresses without entry that only the node's agent may give: it may answer an ADD with one of them before it writes
-  // the entry (docs/adr/0008). Empty while no pod has an address of the block.
+  // Addresses on standby: they have no entry, and only the node's agent may give them to pods. The agent may answer an
+  // ADD with such an address before it writes the entry (docs/adr/0008). Empty while no pod has an address of the
+  // block.
   OffsetSet standby;
 
   [[nodiscard]] bool shared() const { return node.empty(); }
@@ -64,9 +65,9 @@ struct Block {
 // A block as it was at one resourceVersion; shared between callers, never changed.
 using BlockView = std::shared_ptr<const Block>;
 
-// The object's name: the space and "." unless the space is "default", then the CIDR with "-" for ":" and "/". If the
-// CIDR's part would begin with "-", a "0" is put before it. Two blocks of one space and size can never cover the same
-// range, because both would have the same name.
+// The object's name. If the space is not "default", the name begins with the space and ".". Then comes the CIDR, with
+// "-" for ":" and "/". If the CIDR's part would begin with "-", BlockName puts a "0" before it. Two blocks of one space
+// and size can never cover the same range, because both would have the same name.
 [[nodiscard]] std::string BlockName(std::string_view space, const Prefix& cidr);
 
 // True: the block has the pool's space and block size, and lies in the pool's subnet. A block that names the pool but
@@ -86,23 +87,23 @@ using BlockView = std::shared_ptr<const Block>;
 // Number of free addresses: assignable, and without entry or with a cooling entry whose time is over.
 [[nodiscard]] std::uint32_t CountFree(const Block& block, const Pool& pool, std::int64_t now_ms);
 
-// Takes an address for `entry.attachment`: the one that it has in this block already; otherwise `requested`; otherwise
-// the next free one from `block.next` on, so that a freed address stays unused for long. Takes an address on standby
-// only if no other is free, or if it is `requested`. Sets `free`, and for an address that was not requested also
-// `next`. Errors (the block is then unchanged): kExhausted: no free address; kAddressTaken: `requested` is held,
-// cooling, reserved, withheld or a gateway; kInvalid: the pool may not give `requested`, or the entry is too long;
-// kConflict: the block is being deleted, or belongs to another pool by now.
+// Takes an address for `entry.attachment`: the address that the attachment already has in this block; otherwise
+// `requested`; otherwise the next free address from `block.next` on, so that a freed address stays unused for long.
+// Takes an address on standby only if no other address is free, or if the address is `requested`. Sets `free`. If the
+// address was not requested, also sets `next`. Errors (the block is then unchanged): kExhausted: no free address;
+// kAddressTaken: `requested` is held, cooling, reserved, withheld or a gateway; kInvalid: the pool may not give
+// `requested`, or the entry is too long; kConflict: the block is being deleted, or belongs to another pool by now.
 [[nodiscard]] Expected<Address> Take(Block& block, const Pool& pool, HeldEntry entry, std::optional<Address> requested,
                                      std::int64_t now_ms);
 
-// Like Take, but takes an address of `among` and leaves `next` unchanged, for an ADD that the agent answers before it
+// Like Take, but takes an address of `among`, and does not change `next`. For an ADD that the agent answers before it
 // writes the block. Errors: like Take.
 // Requires: the block in the API server has `among` on standby.
 [[nodiscard]] Expected<Address> TakeStandby(Block& block, const Pool& pool, HeldEntry entry, const OffsetSet& among,
                                             std::int64_t now_ms);
 
 // Removes from standby the addresses that the pool may not give any more. Then puts addresses without an entry on
-// standby until `wanted` are, or no such address is left. Sets `free` and `next`.
+// standby until `wanted` addresses are on standby, or no such address is left. Sets `free` and `next`.
 void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int64_t now_ms);
 
 // True: the block has an entry that is neither cooling nor reserved, so a pod may have an address of the block.
@@ -115,8 +116,8 @@ void TrimStandby(Block& block);
 // cooldown. False: the attachment has no entry in this block, and nothing was changed.
 bool Release(Block& block, std::string_view attachment, std::int64_t now_ms);
 
-// Moves `next`, so that the block changes without a change of its meaning. When a compare-and-swap of this change
-// succeeds, an older write whose answer was lost can no longer land.
+// Changes only `next`, so that the object changes although all entries stay the same. When a compare-and-swap of this
+// change succeeds, an older write whose answer was lost can no longer land.
 void Touch(Block& block);
 
 }  // namespace berth::ipam

@@ -70,14 +70,15 @@ class BlockStore {
   // The blocks of this node, or all Shared blocks. A hint is at least as new as this node's last successful write.
   [[nodiscard]] virtual Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) = 0;
 
-  // The pool, read at a time when the block existed. An ADD must call PoolOf before it takes an address from the block,
-  // because the program that created the block may not have known that the pool was gone, or which addresses the pool
-  // withholds. `pool`: the pool as the call knows it.
+  // The pool, read at a time when the block existed. An ADD must call PoolOf before it takes an address from the block:
+  // the program that created the block may not have known that the pool was gone, and may not have known which
+  // addresses the pool withholds. `pool`: the pool as the call knows it.
   // Errors: kInvalid: the pool is gone; errors of reading the pool.
   [[nodiscard]] virtual Expected<PoolView> PoolOf(const PoolView& pool, const BlockView& block) = 0;
 
-  // The CIDRs of all blocks of a space, of all pools and nodes; may be outdated. The engine reads them for a claim if
-  // the pool's status shows no unclaimed block or led to several conflicts, and the agent before it claims in advance.
+  // The CIDRs of all blocks of a space, of all pools and nodes; may be outdated. Two callers: the agent before it
+  // claims in advance, and the engine for a claim, if the pool's status shows no unclaimed block, or if several blocks
+  // that the engine chose by the status were claimed already.
   [[nodiscard]] virtual Expected<std::vector<Prefix>> ReadBlockCidrs(const std::string& space) = 0;
 
   // Applies the change to the block by compare-and-swap. After a conflict, applies it to the newest version again,
@@ -88,15 +89,16 @@ class BlockStore {
   // land, and an intent is open; all others: nothing was changed.
   [[nodiscard]] virtual Expected<BlockView> Edit(const BlockView& seen, const Change& change) = 0;
 
-  // Creates the block, which has no entries. If it exists already for the same node and pool, returns it as it is: an
-  // earlier request, whose answer was lost, or the controller may have created it.
+  // Creates the block, which has no entries. If the block exists already for the same node and pool, returns the
+  // existing block: the controller, or an earlier request whose answer was lost, may have created it.
   // Errors: kAlreadyExists: the block belongs to another node or pool; kUnknownOutcome: the block may appear later, and
   // nobody needs to settle this, because it holds no address; others.
   [[nodiscard]] virtual Expected<BlockView> Create(const Block& block) = 0;
 
   // Waits for the right to claim a block. A store that serves one call at a time need not wait. Errors: kTimeout.
   [[nodiscard]] virtual Expected<ClaimTurn> BeginClaim(const Pool& /*pool*/) { return ClaimTurn{}; }
-  // The engine calls this if no block of the pool is unclaimed, so that BeginClaim can tell other calls of this store.
+  // The engine calls this if no block of the pool is unclaimed. BeginClaim can then tell this to other calls of the
+  // store (is_all_claimed).
   virtual void NoteAllClaimed(const Pool& /*pool*/) {}
 
   // The open intents that earlier calls of this attachment left.
@@ -105,7 +107,7 @@ class BlockStore {
   [[nodiscard]] virtual Expected<void> CloseIntent(const OpenIntent& intent) = 0;
 };
 
-// Supplies time and random numbers, and tells if the call may go on.
+// Supplies time and random numbers, and says whether the call may continue.
 class Runtime {
  public:
   Runtime() = default;
@@ -117,8 +119,8 @@ class Runtime {
   [[nodiscard]] virtual std::int64_t UnixMillis() = 0;
   // A uniform random number in [0, bound). Requires: bound > 0.
   [[nodiscard]] virtual Uint128 Random(Uint128 bound) = 0;
-  // Waits for `duration`. False: the wait would exceed the call's time limit, or the call was cancelled; it may have
-  // ended early.
+  // Waits for `duration`. False: the wait would exceed the call's time limit, or somebody cancelled the call; the wait
+  // may then be shorter.
   [[nodiscard]] virtual bool Wait(std::chrono::milliseconds duration) = 0;
   // The engine calls this before an ADD takes an address, creates a block or marks an entry. Errors: the caller is
   // gone, or the call's time limit has passed.

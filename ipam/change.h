@@ -59,7 +59,7 @@ struct SweepCooled {
   friend bool operator==(const SweepCooled&, const SweepCooled&) = default;
 };
 
-// Only for tests, which write entries that no call writes: sets the texts at the offsets; an empty text removes the
+// For tests only: sets the entries at these offsets, also to texts that no call writes. An empty text removes the
 // entry.
 struct SetEntries {
   std::map<BlockOffset, std::string> texts;
@@ -75,7 +75,8 @@ struct StandbyPlan {
 };
 
 struct Change {
-  // The attachment of the call. Empty for a clean-up: if its answer is lost, nobody needs to settle it.
+  // The attachment of the call. Empty for a clean-up: if the answer to a clean-up is lost, nobody needs to settle the
+  // write.
   Attachment attachment = {};
   std::variant<NoChange, TakeAddress, ReleaseAddresses, MarkSibling, SweepCooled, SetEntries> what = {};
   // True: the store may answer this ADD before it writes the entry, if the store is able to (docs/adr/0008). Requires:
@@ -83,8 +84,8 @@ struct Change {
   bool may_take_standby = false;
   // The store carries out this plan in the write of the change.
   std::optional<StandbyPlan> standby = {};
-  // True: write even if nothing changes, unless the store knows that no write is in doubt. An older write of this
-  // attachment may still land; only a later successful write prevents that.
+  // True: the store writes even if nothing changes, unless it knows that no write is in doubt. Reason: an older write
+  // of this attachment may still land, and only a later successful write prevents this.
   bool fence = false;
 
   friend bool operator==(const Change&, const Change&) = default;

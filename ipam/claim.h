@@ -19,8 +19,9 @@ using Random = std::function<Uint128(Uint128 bound)>;
 // status shows no unclaimed block.
 [[nodiscard]] std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random);
 
-// True: the pool's status lets a node claim a block in advance. While blocks are scarce, no node may. A node whose pods
-// have no address of the pool may only while at least half of the pool's blocks are unclaimed.
+// True: the pool's status allows a node to claim a block in advance. While blocks are scarce, no node may do this. A
+// node whose pods have no address of the pool (`uses_it` is false) may do this only while at least half of the pool's
+// blocks are unclaimed.
 [[nodiscard]] bool MayClaimAhead(const Pool& pool, bool uses_it);
 
 // Chooses at random among the blocks that overlap no block of `existing`. Nothing: every block is claimed.

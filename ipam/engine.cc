@@ -11,7 +11,7 @@ namespace berth::ipam {
 
 namespace {
 
-// How often an ADD finds new blocks full again, because other ADDs were faster, before it fails.
+// An ADD fails after it has found new blocks full this many times, because other ADDs were faster.
 constexpr int kLooksMax = 64;
 
 std::string Joined(const std::vector<std::string>& names) {
@@ -176,7 +176,7 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   std::optional<Error> last;
   for (const PoolView& pool : plan.candidates) {
     auto taken = TakeFromPool(call, pool, plan.requested);
-    // Only if the pool is full, try the next one: after any other error a write may still land and give an address.
+    // Try the next pool only if this pool is full: after any other error, a write may still land and take an address.
     if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
     reasons += (reasons.empty() ? "" : "; ") + taken.error().message;
     last = taken.error();
@@ -281,8 +281,8 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
     const std::uint32_t free = CountFree(*block, *pool, now_ms);
     if (free > 0 || requested) with_room.push_back({.free = free, .waits = block->standby.empty(), .block = block});
   }
-  // Among own blocks, prefer the one with the fewest free addresses, so that others become empty and can go back. Among
-  // Shared blocks choose at random, so that nodes do not conflict.
+  // Among the node's own blocks, prefer the block with the fewest free addresses, so that other blocks become empty and
+  // can go back. Among Shared blocks, choose at random, so that writes of several nodes seldom conflict.
   std::ranges::stable_sort(with_room, {}, &Room::order);
   std::optional<Error> refused;
   while (!with_room.empty()) {
@@ -290,8 +290,8 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
     auto taken = TakeFromBlock(call, with_room[pick].block, pool, requested);
     if (taken) return taken;
     const ErrorCode code = taken.error().code;
-    // A webhook, or a rule that this block breaks, refuses the write. Another block may work, but do not claim one for
-    // this reason: otherwise each ADD would claim a block.
+    // A webhook, or a rule that this block breaks, refuses the write. Try the other existing blocks, but claim no new
+    // block for this reason: otherwise each ADD would claim a block.
     const bool is_refused = !requested && IsRefusal(code);
     const bool try_next =
         code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict || is_refused;
@@ -334,7 +334,8 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
 void Engine::TakeBack(Call& call) {
   for (const Call::Given& given : call.given) {
     if (!given.taken_now) continue;
-    // If this fails, the entry stays until the DEL that the runtime sends after a failed ADD, or until the pod is gone.
+    // If ReleaseIn fails, the entry stays until the DEL that the runtime sends after a failed ADD, or until the pod is
+    // gone.
     static_cast<void>(ReleaseIn(given.block, call.request.attachment, /*fence=*/false));
   }
 }
@@ -347,7 +348,8 @@ Expected<AddResult> Engine::Answer(const Call& call) {
     const auto known = std::ranges::find(call.pools, given->block->pool, &Pool::name);
     PoolView pool = known == call.pools.end() ? nullptr : *known;
     if (pool == nullptr) {
-      // The attachment got the address with another configuration.
+      // The attachment has an address of a pool that is not in this configuration: it got the address with another
+      // configuration.
       auto read = store_.ReadPools({{given->block->pool}}, Freshness::kLatest);
       if (!read) return std::unexpected(read.error());
       if (read->empty()) {
@@ -388,7 +390,7 @@ Expected<void> Engine::ReleaseIn(const BlockView& seen, const Attachment& attach
                                    {.attachment = attachment,
                                     .what = ReleaseAddresses{.attachments = {attachment}, .now_ms = now_ms},
                                     .fence = fence});
-  // A block that is gone holds no address, and no write to it can land.
+  // kNotFound: a block that is gone holds no address, and no write to this block can land.
   if (!written && written.error().code != ErrorCode::kNotFound) return std::unexpected(written.error());
   return {};
 }

@@ -2,8 +2,8 @@
 // Engine: carries out ADD, DEL, CHECK and GC with a BlockStore, for direct mode and for the node agent.
 //
 // The engine keeps these rules (docs/design.md, invariants): it answers an ADD with an address only after the store has
-// recorded the address. A failed ADD frees the addresses that it has taken, if the store can write, and no others. A
-// DEL looks for the attachment, never for the pod.
+// recorded the address. A failed ADD frees exactly the addresses that it has taken, if the store can write. A DEL looks
+// for the attachment, never for the pod.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ struct AddRequest {
   std::string uid;
   std::string netns = {};          // name of the container's network namespace (node/netns.h); empty: none
   std::vector<std::string> pools;  // names, in order of preference; not empty
-  // Those of `pools` that only the pod's annotation names, and not the network configuration: these pools must have
+  // The pools among `pools` that only the pod's annotation names, not the network configuration. These pools must have
   // allowAnnotation.
   std::vector<std::string> by_annotation = {};
   std::vector<Address> requested;  // at most one of each family; empty: any address
@@ -48,7 +48,7 @@ struct HeldAddress {
   std::string pool;  // the pool of the address's block
 };
 
-// Whether a rule of the object or of the API server refuses the write, and will refuse it again.
+// True if a rule of the object or of the API server has refused the write, and would refuse the same write again.
 [[nodiscard]] constexpr bool IsRefusal(ErrorCode code) {
   return code == ErrorCode::kInvalid || code == ErrorCode::kForbidden;
 }
@@ -99,11 +99,11 @@ class Engine {
   [[nodiscard]] Expected<Address> TakeFromPool(Call& call, PoolView pool, std::optional<Address> requested);
   [[nodiscard]] Expected<Address> TakeFromKnownBlocks(Call& call, const PoolView& pool,
                                                       std::optional<Address> requested);
-  // Looks once more in all pools of the plan. Requires: TakeFromPool found each of them full. Returns `exhausted` if
-  // they still are.
+  // Looks once more in all pools of the plan. Requires: TakeFromPool found each of these pools full. Returns
+  // `exhausted` if all pools are still full.
   [[nodiscard]] Expected<Address> TakeAtLast(Call& call, const FamilyPlan& plan, Error exhausted);
-  // Reads the pools with these UIDs, in this order: with a hint, then with kLatest if the hint does not show all of
-  // them.
+  // Reads the pools with these UIDs, and returns them in this order. Reads with kHint first, and with kLatest if the
+  // hint does not show all pools.
   [[nodiscard]] Expected<std::vector<PoolView>> ReadPoolsAgain(const std::vector<PoolView>& pools);
   [[nodiscard]] Expected<void> ReadBlocksAgain(Call& call, Affinity affinity, Freshness freshness);
   [[nodiscard]] Expected<Address> TakeFromBlock(Call& call, const BlockView& seen, const PoolView& known,

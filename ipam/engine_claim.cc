@@ -11,8 +11,8 @@ namespace berth::ipam {
 
 namespace {
 
-// The first tries choose by the pool's status. After so many conflicts, the list of all blocks is better than the
-// status.
+// The first tries choose a block by the pool's status. After this many conflicts, the engine chooses by the list of all
+// blocks.
 constexpr int kHintedTries = 3;
 constexpr int kClaimTriesMax = 30;
 constexpr std::chrono::milliseconds kUnknownOutcomePause{20};

@@ -23,7 +23,7 @@ std::string Encode(std::string_view part) {
   std::string encoded;
   encoded.reserve(part.size());
   for (const char c : part) {
-    // A part whose value is "-" must differ from "-" for "unknown".
+    // Encode the value "-" too, because "-" alone stands for "unknown".
     if (IsPlain(c) && part != kUnknownPart) {
       encoded += c;
       continue;

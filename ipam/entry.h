@@ -44,7 +44,7 @@ struct HeldEntry {
   std::int64_t since_ms = 0;         // t: UNIX time in milliseconds
   std::string node;                  // n: in Shared blocks only
   std::string reservation;           // r
-  std::int64_t cooldown_s = 0;       // c: cooldown of the pool when the address was taken: a DEL need not read the pool
+  std::int64_t cooldown_s = 0;       // c: pool's cooldown when the ADD took the address: the DEL need not read the pool
   bool has_shared_sibling = false;   // s=1: the attachment may also hold an address of a Shared block (see engine.h)
   std::string netns = {};            // ns: name of the container's network namespace (node/netns.h)
   std::vector<std::string> unknown;  // parts that this version does not know; kept unchanged
@@ -55,8 +55,8 @@ struct HeldEntry {
 struct CoolingEntry {
   std::int64_t until_ms = 0;
   Attachment forget;  // f: an attachment that has no address any more, for the node's agent; may be empty
-  // The held entry that the controller freed, unchanged; may be empty. If the network namespace in it still exists, the
-  // node's agent writes it again.
+  // The held entry that the controller freed, unchanged; may be empty. If the network namespace in this entry still
+  // exists, the node's agent writes the entry again.
   std::string freed = {};
   friend bool operator==(const CoolingEntry&, const CoolingEntry&) = default;
 };
@@ -77,8 +77,8 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // Never fails: the result for a text that cannot be parsed is an OpaqueEntry.
 [[nodiscard]] Entry ParseEntry(std::string_view text);
 
-// Errors: kInvalid: the text would be longer than kEntryLengthMax, because the caller may pass a pod name of any
-// length.
+// Errors: kInvalid: the text would be longer than kEntryLengthMax. This can happen because the caller may pass a pod
+// name of any length.
 [[nodiscard]] Expected<std::string> FormatEntry(const Entry& entry);
 
 // The attachment of a held entry, without parsing the rest; empty for all other entries. The view refers to
@@ -86,17 +86,16 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
 // The held entry that the controller freed and appended to a cooling entry for the node's agent (CoolingEntry::freed).
-// FreedUnder returns nothing if there is none, if it names no network namespace, or if its attachment is not
-// CoolingEntry::forget.
+// FreedUnder returns nothing if the cooling entry has no such held entry, if the held entry names no network namespace,
+// or if the held entry's attachment is not CoolingEntry::forget.
 struct FreedByController {
   std::string text;  // the held entry, unchanged
   HeldEntry entry;   // the same, parsed; has a network namespace
 };
 [[nodiscard]] std::optional<FreedByController> FreedUnder(std::string_view entry_text);
 
-// The time until which a cooling entry keeps its address from being taken; nothing for all other entries. If this time
-// is more than kCoolingAheadMaxMs after now_ms, the result is 0 (the cooling is over), because no pool has such a
-// cooldown.
+// The time until which no pod gets the address of a cooling entry; nothing for all other entries. If this time is more
+// than kCoolingAheadMaxMs after now_ms, the result is 0 (the cooling is over), because no pool has such a cooldown.
 [[nodiscard]] std::optional<std::int64_t> CoolingUntil(std::string_view entry_text, std::int64_t now_ms);
 
 }  // namespace berth::ipam

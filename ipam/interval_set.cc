@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntervalSet: passes over sorted intervals. Both ends belong to an interval, so no number after the last address of a
-// family is needed. Every +1 and -1 below is safe, because that neighbour exists.
+// IntervalSet: passes over sorted intervals. Both ends belong to an interval, so the code needs no number after the
+// last address of a family. Every +1 and -1 below is safe, because the next or previous address exists there.
 #include "ipam/interval_set.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LabelSelector: for which nodes or namespaces a pool is, with the meaning of Kubernetes' metav1.LabelSelector.
+// LabelSelector: the nodes or namespaces that may use a pool, with the meaning of Kubernetes' metav1.LabelSelector.
 #pragma once
 
 #include <cstdint>

@@ -123,7 +123,7 @@ Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const Change& c
     }
     Block changed = *base;
     if (auto applied = Apply(change, changed); !applied) {
-      BERTH_CHECK(changed == *base);  // Apply promises it
+      BERTH_CHECK(changed == *base);  // Apply changes nothing after an error
       return std::unexpected(applied.error());
     }
     if (changed == *base) {

@@ -86,8 +86,8 @@ struct Pool {
   std::string not_ready_message;
   std::vector<Prefix> claimable;  // may be outdated: prefixes of unclaimed blocks, each at least one block long
   Uint128 block_count = 0;        // may be outdated: number of IPBlock objects
-  bool is_scarce = false;         // may be outdated: more nodes need a block than are left: do not claim in advance
-  // Reservations, and gateways of all pools of the space, as far as they lie in this pool: no pod may get them.
+  bool is_scarce = false;         // may be outdated: more nodes need a block than are unclaimed: claim none ahead
+  // Addresses in this pool that no pod may get: reserved addresses, and gateways of all pools of the space.
   std::vector<AddressRange> withheld;
 
   [[nodiscard]] Family family() const { return subnet.family(); }
@@ -109,9 +109,9 @@ using PoolView = std::shared_ptr<const Pool>;
 [[nodiscard]] Expected<void> Validate(const Pool& pool);
 
 // The assignable addresses: the ranges of the pool, without excluded addresses, the gateway, withheld addresses and
-// IPv4-mapped addresses (which Address cannot parse). Unless allowEdgeAddresses is set, or the subnet has only one or
-// two addresses, also without the subnet's first and last address (network and broadcast address; in IPv6 the
-// subnet-router anycast address of RFC 4291, section 2.6.1).
+// IPv4-mapped addresses (which Address cannot parse). The subnet's first and last address (network and broadcast
+// address; in IPv6 the subnet-router anycast address of RFC 4291, section 2.6.1) are assignable only if
+// allowEdgeAddresses is set, or if the subnet has only one or two addresses.
 [[nodiscard]] IntervalSet Assignable(const Pool& pool);
 // The assignable addresses of one block. Reads each range, exclude and withheld range once, and sorts those that
 // overlap the block.
@@ -125,8 +125,8 @@ using PoolView = std::shared_ptr<const Pool>;
 // The block that contains `address`. Requires: the subnet contains `address`.
 [[nodiscard]] Prefix BlockOf(const Pool& pool, Address address);
 
-// The blocks of a pool that contain an assignable address, in order, each with a number, so that a caller can choose
-// one at random even among 2^122 blocks.
+// The blocks of a pool that contain an assignable address, in order. Each block has a number, so that a caller can
+// choose a block at random even among 2^122 blocks.
 class PoolBlocks {
  public:
   explicit PoolBlocks(const Pool& pool);
@@ -152,8 +152,9 @@ class PoolBlocks {
 };
 
 // The prefixes, in order, of the blocks with an assignable address that overlap no block of `existing`, for
-// status.claimable. If there are more than `limit` prefixes (0: no limit), returns the largest, because they stay
-// useful for longest. `existing` may contain blocks of other pools of the space, of any size, in any order.
+// status.claimable. If there are more than `limit` prefixes (0: no limit), returns the largest prefixes, because they
+// contain unclaimed blocks for the longest time. `existing` may contain blocks of other pools of the space, of any
+// size, in any order.
 [[nodiscard]] std::vector<Prefix> Claimable(const Pool& pool, const std::vector<Prefix>& existing, std::size_t limit);
 
 }  // namespace berth::ipam

@@ -19,7 +19,8 @@ namespace berth::ipam {
 // Succeeds if pods may get addresses of the pool now. Errors: kInvalid, with the reason and a remedy.
 [[nodiscard]] Expected<void> CheckUsable(const Pool& pool);
 
-// The names and labels that the selectors of pools are compared with. Labels may be missing if no selector needs them.
+// The names and labels that the selectors of pools are compared with. The caller may leave out labels that no selector
+// needs.
 struct Admission {
   std::string node;
   std::optional<Labels> node_labels;

@@ -21,8 +21,8 @@ class Prefix {
   // The prefix with this length that contains `address`. Requires: 0 <= length <= AddressBits(address.family()).
   [[nodiscard]] static Prefix Around(Address address, int length);
 
-  // Parses "address/length". The address must be the first of the prefix: if Parse rounded a typing error down, pods
-  // could get addresses that nobody meant.
+  // Parses "address/length". The address must be the first of the prefix: if Parse accepted "10.55.0.7/26" and cleared
+  // the host bits, a typing error could give pods addresses that nobody meant.
   // Errors: kInvalid, with the quoted text. If host bits are set, the message names the prefix that was probably meant.
   [[nodiscard]] static Expected<Prefix> Parse(std::string_view text);
 
