@@ -22,7 +22,8 @@ constexpr std::size_t kNameBytesMax = 200;
 
 using Json = nlohmann::ordered_json;
 
-// Parses one to three numbers. CHECK, GC and STATUS compare versions by numbers first, like the Go libraries do.
+// Parses one to three numbers. For CHECK, GC and STATUS, berth first compares the numbers of versions, like the Go
+// libraries do.
 std::optional<std::array<int, 3>> ParseNumbers(std::string_view text) {
   std::array<int, 3> numbers = {0, 0, 0};
   for (int& number : numbers) {
@@ -134,7 +135,7 @@ Expected<ConfigTree> ParseMembers(std::string_view bytes, std::span<const std::s
   return std::make_shared<const Json>(*std::move(tree));
 }
 
-// Go decodes null as an empty configuration.
+// Treat null as an empty object, because Go decodes null as an empty configuration.
 Expected<ConfigTree> ObjectOf(const ConfigTree& tree) {
   if (tree->is_object()) return tree;
   if (tree->is_null()) return std::make_shared<const Json>(Json::object());

@@ -77,7 +77,8 @@ struct NetworkConfig {
   // ADD and CHECK. "address[/length]", not parsed; see RequestedAddresses.
   std::vector<std::string> runtime_ips;  // runtimeConfig.ips
   std::vector<std::string> args_ips;     // args.cni.ips
-  // ADD and CHECK. The annotations with kAnnotationPrefix in runtimeConfig's io.kubernetes.cri.pod-annotations.
+  // ADD and CHECK. The annotations with kAnnotationPrefix from runtimeConfig's member
+  // io.kubernetes.cri.pod-annotations.
   std::map<std::string, std::string> annotations;
   // CHECK only; prevResult is required there.
   std::vector<PreviousAddress> previous;
@@ -106,7 +107,7 @@ using ConfigTree = std::shared_ptr<const nlohmann::ordered_json>;
 //   kDecode               another member has a value of the wrong JSON type (the message names the field)
 //   kInvalid              a value breaks a rule; `ipam` is missing; prevResult is missing (CHECK)
 //   kIncompatibleVersion  prevResult has another cniVersion (CHECK)
-// ParseConfig checks the last three together, member by member, and returns the first error.
+// ParseConfig checks the last three rows of this table together, member by member, and returns the first error.
 [[nodiscard]] Expected<NetworkConfig> ParseConfig(const ConfigTree& tree, Verb verb);
 // Calls ParseConfigTree, then ParseConfig.
 [[nodiscard]] Expected<NetworkConfig> ParseConfig(std::string_view bytes, Verb verb);

@@ -36,7 +36,8 @@ std::size_t FindAnyCase(std::string_view text, std::string_view phrase) {
 std::string WithoutTriggerPhrases(std::string_view text) {
   std::string clean(text);
   for (const Rewording& rewording : kRewordings) {
-    // Searching from the start again is cheap, because messages contain at most some hundred bytes of foreign text.
+    // Search from the start each time. This is fast, because messages contain at most some hundred bytes of foreign
+    // text.
     for (std::size_t at = FindAnyCase(clean, rewording.phrase); at != std::string::npos;
          at = FindAnyCase(clean, rewording.phrase)) {
       clean.replace(at, rewording.phrase.size(), rewording.instead);

@@ -76,7 +76,7 @@ Json KeepMembers(const Json& value, std::span<const KeptMember> kept) {
   return object;
 }
 
-// Appends `dns` behind the configuration's own `dns`: the last of duplicate keys counts.
+// Appends `dns` after the configuration's own `dns`, and so replaces it: the last of duplicate keys counts.
 void ReplaceDns(const ipam::Dns& dns, Json& config) {
   if (!config.is_object()) return;
   for (auto& [name, ipam] : config.get_ref<Json::object_t&>()) {

@@ -28,20 +28,22 @@ struct ForwardedCall {
   // The body does not contain netns_override: only the process that the runtime started can compare network namespaces,
   // and it has done so.
   Environment environment;
-  // ParseConfig gives the same result as for stdin. Exception: for a DEL, of `ipam` only timeoutSeconds is the same.
+  // ParseConfig returns the same result for this tree as for stdin. Exception: for a DEL, only timeoutSeconds is the
+  // same in the section `ipam`.
   ConfigTree config;
   std::int64_t started_nanos = 0;  // CLOCK_BOOTTIME at the start of the process that the runtime executes
 };
 
-// The body of a request. `call.config`: the result of ParseConfigTree for this verb; for a DEL, the verb may be another
-// one (a DEL after a failed ADD). `dns`: the content of the file ipam.resolvConf, which the agent cannot see; it
-// replaces ipam.dns.
+// The body of a request. `call.config`: the result of ParseConfigTree for the call's verb. For a DEL, it may be the
+// result for another verb: after a failed ADD, `berth` sends a DEL with the ADD's configuration. `dns`: the content of
+// the file ipam.resolvConf, which the agent cannot see; it replaces ipam.dns.
 // Errors: kInvalid: the body is larger than kForwardedBytesMax.
 [[nodiscard]] Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
                                                       const std::optional<ipam::Dns>& dns = std::nullopt);
 
 // True if `body` begins as MakeForwardedBody writes it for `verb`. Does not parse the body, so the agent can find
-// urgent calls early. For a body that a person has written, the result may be false although it is a call with `verb`.
+// urgent calls early. If a person has written the body, the result may be false although the body is a call with
+// `verb`.
 [[nodiscard]] bool BeginsWithVerb(std::string_view body, Verb verb);
 
 // The agent calls ParseForwardedCall, which checks the variables like ParseEnvironment, because the agent trusts no

@@ -13,8 +13,8 @@ const std::vector<PathRule>& LogRules() {
   return kRules;
 }
 
-// SocketRules and StateRules allow only the default path: berth creates these folders as root, and a file that a tenant
-// names could be in the way of the agent's own files.
+// SocketRules and StateRules allow only the default path. berth creates these folders as root, and a path that a tenant
+// chooses could replace or block the agent's own files.
 const std::vector<PathRule>& SocketRules() {
   static const std::vector<PathRule> kRules = {IpamConfig().agent_socket};
   return kRules;

@@ -29,7 +29,8 @@ using PathRule = std::string;
 using PathFault = std::function<std::string(const PathRule& rule, std::string_view path)>;
 
 struct PathChecks {
-  // More rules from the node's administrator. CheckPaths asks for them if no built-in rule of the field allows a path.
+  // Returns more rules, from the node's administrator. CheckPaths calls it if no built-in rule of the field allows a
+  // path.
   std::function<std::vector<PathRule>(std::string_view field)> more_rules;
   PathFault fault;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of pools: which source of names counts, and which names are valid. Each name goes into a URL, and each costs a
-// request.
+// Names of pools: which source of names counts, and which names are valid. berth puts each name into a URL, and sends a
+// request for each name.
 #pragma once
 
 #include <cstddef>

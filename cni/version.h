@@ -34,8 +34,8 @@ inline constexpr Version kNewestVersion = Version::k1_1_0;
 // "0.1.0, 0.2.0, ...", for messages.
 [[nodiscard]] std::string SupportedVersions();
 
-// The answer to VERSION: the newest version, even if stdin has another one (nobody needs to read stdin), and the list
-// of versions.
+// The answer to VERSION: the newest version and the list of versions. It does not depend on the version in stdin, so
+// nobody needs to read stdin.
 [[nodiscard]] std::string VersionAnswer();
 
 // The text of --help on stdout, and of a call without CNI_COMMAND on stderr: purpose of the program, versions,
