@@ -34,7 +34,7 @@ constexpr std::string_view kProgram = "berth";
 
 // How long `berth` waits for an agent that restarts.
 constexpr seconds kAgentWait{10};
-// Runtimes send a STATUS every few seconds, and do nothing else while they wait.
+// A runtime sends a STATUS every few seconds, and does nothing else while it waits for the answer.
 constexpr seconds kStatusTime{5};
 // The agent also ends a call after ipam.timeoutSeconds, and its error says what the call waited for. `berth` waits 1 s
 // longer, so that it gets this error.
@@ -147,7 +147,7 @@ Expected<AgentAnswer> AgentCall::WithoutAgent(const std::string& body, int error
   if (!state) return std::unexpected(state.error());
   std::optional<Expected<node::DelQueue>> queue = node::DelQueue::Lock(*state, end_.boot_nanos());
   if (!*queue) return std::unexpected(queue->error());
-  // Somebody may have changed the mode while this call waited for the lock.
+  // Check the mode again, because somebody may have changed it while this call waited for the lock.
   if (auto mode = node::RequireMode(*state, node::NodeMode::kAgent); !mode) return std::unexpected(mode.error());
   // An agent that listens may have read the queue already, so send the DEL to it.
   const auto connection = Connect(Socket(), end_);
@@ -197,7 +197,8 @@ Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   }
   if (const auto printed = PrintAnswer(answer.body); !printed) {
     Complain(kProgram, printed.error());
-    // If the attachment had all addresses before (is_new is false), a container uses them: do not free them.
+    // If the attachment had all addresses before this ADD (is_new is false), a container uses the addresses: do not
+    // free them.
     if (answer.is_new) TakeBack();
     return EXIT_FAILURE;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentCall: one CNI call through the node agent: when `berth` sends it, when it sends it again, and when it takes an
-// ADD back.
+// AgentCall: one CNI call that `berth` sends to the node agent. AgentCall decides when `berth` sends the call, when it
+// repeats the call, and when it frees the addresses of an ADD again.
 //
-// `berth` sends an ADD at most once. It sends a DEL for the ADD if it does not know whether the agent served the ADD,
-// or if it cannot print the answer to an ADD that gave new addresses. DEL, CHECK, GC and STATUS may be repeated without
+// `berth` sends an ADD at most once. `berth` then sends a DEL if it does not know whether the agent served the ADD, or
+// if the ADD gave new addresses and `berth` cannot print the answer. DEL, CHECK, GC and STATUS may be repeated without
 // harm: `berth` sends them a second time if the first attempt fails and time is left. If no agent comes, `berth` stores
 // a DEL on disk for the next agent.
 #pragma once
@@ -33,12 +33,14 @@ class AgentCall {
   void TakeBack() const;
   [[nodiscard]] Expected<std::string> MakeBody() const;
   [[nodiscard]] Expected<std::string> MakeTakeBackBody() const;
-  // Errors: kUnknownOutcome: the agent may have served the call, or may still serve it; all others: `berth` has sent no
-  // byte of an ADD. Other verbs may have been sent: after a failed attempt, the error is that of the second attempt.
+  // Errors: kUnknownOutcome: the agent may have served the call, or may still serve it. After any other error of an
+  // ADD, `berth` has sent no byte of the ADD. For other verbs the error is that of the second attempt, so the agent may
+  // have served the first attempt.
   [[nodiscard]] Expected<AgentAnswer> Ask(const std::string& body) const;
   [[nodiscard]] Expected<AgentAnswer> NotConnected(int error) const;
-  // Called if no agent came. A STATUS succeeds if an agent has loaded its blocks since the node booted. A DEL goes into
-  // the queue (node/del_queue.h), or to an agent that listens by now. All other calls fail.
+  // Called if no agent came. A STATUS succeeds if an agent has loaded its blocks since the node booted. A DEL goes to
+  // an agent that has started to listen meanwhile, or otherwise into the queue (node/del_queue.h). All other calls
+  // fail.
   [[nodiscard]] Expected<AgentAnswer> WithoutAgent(const std::string& body, int error) const;
   // Returns the exit status. Errors: kUnknownOutcome: the answer is not a CNI result or error.
   [[nodiscard]] Expected<int> Print(const AgentAnswer& answer) const;

@@ -14,8 +14,8 @@
 namespace berth::cni_plugin {
 namespace {
 
-// How often to try without an event of inotify. inotify does not report listen(2) on an existing socket file, and
-// cannot be used at all if other processes have used up the user's limit of inotify instances.
+// Time between two attempts without an event of inotify. inotify does not report listen(2) on an existing socket file,
+// and does not work at all if other processes have used up the user's limit of inotify instances.
 constexpr std::chrono::milliseconds kLookAgain{100};
 
 // Waits until one of `events` occurs on `descriptor`. False: the deadline has passed.
@@ -45,7 +45,7 @@ class FolderWatch {
   }
 
  private:
-  // Called before the next connect(2), so that no change between the two is missed.
+  // Call before the next connect(2), so that the watch also sees changes between this call and the connect(2).
   void WatchNearest() {
     std::string folder = path_;
     do {
@@ -140,7 +140,7 @@ Expected<AgentAnswer> Exchange(const Descriptor& connection, std::string_view re
     return Fail(ErrorCode::kUnavailable, "send to berth-agent: " + ErrnoText(failure), "nothing was sent");
   }
   if (failure == EAGAIN) return Unknown("berth-agent has not read the call in time");
-  // Read even after an error: an agent that closes the connection early may have answered before.
+  // Read the answer even if SendAll has failed: an agent that closes the connection early may have answered before.
   return Receive(connection.number(), deadline);
 }
 

@@ -28,7 +28,7 @@ namespace {
 // Paths at which kubeadm and other distributions keep the kubelet's kubeconfig.
 constexpr std::array kKubeletKubeconfigs = {"/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig"};
 constexpr std::string_view kNodeUserPrefix = "system:node:";
-// The note about the API server's clock, from one process for the next.
+// Name of the note in which a process tells the next process about the API server's clock.
 constexpr const char* kClockNote = "api-server-clock";
 
 Expected<std::string> FindKubeconfig(const std::string& configured) {
@@ -67,7 +67,7 @@ Expected<std::string> FindNodeName(const std::string& configured, const k8sclien
   return Fail(ErrorCode::kInvalid, Quoted(name) + " cannot be the name of a node", "set ipam.nodeName");
 }
 
-// The caller gets "failed to decode content" (CNI code 6) if the kubeconfig is missing, unreadable or wrong.
+// If the kubeconfig is missing, unreadable or wrong, the caller gets "failed to decode content" (CNI code 6).
 std::unexpected<Error> KubeconfigError(Error error) {
   if (error.code == ErrorCode::kIo || error.code == ErrorCode::kInvalid) error.code = ErrorCode::kDecode;
   if (error.details.empty()) error.details = "correct ipam.kubeconfig in the network configuration";
@@ -149,11 +149,11 @@ Expected<void> DirectCall::EnterTurn() {
   auto locked = place_.directory.Lock(lock_deadline_);
   if (!locked) return std::unexpected(locked.error());
   lock_ = *std::move(locked);
-  // Read the note now: the previous call wrote it while it held the lock, and may have been the first that got an
-  // answer from the API server.
+  // Read the note now, with the lock: the previous call wrote the note while it had the lock, and may have been the
+  // first call that got an answer from the API server.
   clock_.Recall(place_.directory.ReadNote(kClockNote).value_or(std::string()));
-  // An agent takes the lock before it reads any block. If the mode has become `agent` while this call waited, it must
-  // stop.
+  // An agent takes the lock before it reads any block. If the mode has become `agent` while this call waited for the
+  // lock, this call must stop.
   if (auto mode = node::RequireMode(place_.state, node::NodeMode::kDirect); !mode) return mode;
   if (environment_.verb != cni::Verb::kAdd) return {};
   const auto deleted = place_.directory.DeletedAt(attachment());
@@ -208,9 +208,9 @@ Expected<void> DirectCall::Del() {
 
 Expected<void> DirectCall::Gc() {
   if (auto entered = EnterTurn(); !entered) return entered;
-  // The runtime made its list before this process started. The list may lack an ADD that was running then, and cannot
-  // have an ADD that started later. Read these ADDs under the lock, because other ADDs may write entries until
-  // this call has the lock.
+  // The runtime made its list of attachments before this process started. The list may lack an ADD that was running at
+  // that time, and lacks every ADD that started later. Read these ADDs while this call has the lock, because other ADDs
+  // may write entries until then.
   const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
   const auto intents = place_.directory.ReadIntents("");

@@ -51,9 +51,9 @@ class DirectCall {
 
  private:
   [[nodiscard]] node::DirectStoreOptions StoreOptions();
-  // Takes the node's lock, and then checks if this call may still be served. Call before the store reads anything: a
-  // call may wait for the lock for long, and what it read before would be outdated by then. Errors: those of
-  // NodeDirectory::Lock; the node is in agent mode; a DEL came after this ADD started.
+  // Takes the node's lock, and then checks whether DirectCall may still serve this call. Call EnterTurn before the
+  // store reads anything: a call may wait for the lock for long, and objects that it had read before would then be
+  // outdated. Errors: those of NodeDirectory::Lock; the node is in agent mode; a DEL came after this ADD started.
   [[nodiscard]] Expected<void> EnterTurn();
   [[nodiscard]] Expected<std::string> Add();
   // Records that this ADD no longer runs.
@@ -68,8 +68,8 @@ class DirectCall {
   node::BootNanos started_;
   node::BootNanos lock_deadline_;  // after four fifths of the call's time limit
   DirectPlace place_;
-  // A call may use blocks that an earlier call has saved, before it has any answer of the API server. Therefore it
-  // reads the time from the earlier call's note, after it has taken the lock.
+  // A call may use blocks that an earlier call has saved, before it has any answer from the API server. Therefore the
+  // call takes the lock and then reads the API server's time from the earlier call's note.
   k8sclient::ServerClock clock_;
   k8sclient::DatedApi api_;
   ProcessRuntime runtime_;

@@ -44,7 +44,7 @@ int ServeDirectly(const PluginCall& called, node::BootNanos started) {
     return EXIT_FAILURE;
   }
   log.Succeeded(environment, config, call.node(), call.attachment(), *text);
-  // Call AnswerDelivered last, because a runtime's list for a GC may lack this ADD until this process ends.
+  // Call AnswerDelivered last: until this process ends, the runtime may send a GC with a list that lacks this ADD.
   call.AnswerDelivered();
   return EXIT_SUCCESS;
 }

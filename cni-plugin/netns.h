@@ -7,8 +7,9 @@
 
 namespace berth::cni_plugin {
 
-// Checks only ADD and DEL, and only without CNI_NETNS_OVERRIDE, like the reference implementation (skel), but before an
-// address is allocated. A path that is missing or cannot be opened is no error. Errors: kInvalidNetns.
+// Checks only ADD and DEL, and only without CNI_NETNS_OVERRIDE, like the reference implementation (skel). Unlike skel,
+// checks an ADD before berth allocates an address. A path that is missing or cannot be opened is no error. Errors:
+// kInvalidNetns.
 [[nodiscard]] Expected<void> CheckNetns(const cni::Environment& environment);
 
 }  // namespace berth::cni_plugin

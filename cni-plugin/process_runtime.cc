@@ -12,7 +12,8 @@ namespace {
 
 std::uint64_t Seed() {
   std::uint64_t seed = 0;
-  // If the kernel has no random numbers yet (early in the boot), process ID and time still make the seeds differ.
+  // If the kernel has no random numbers yet (early in the boot), make the seed from the process ID and the time, so
+  // that the seeds of two processes differ.
   if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != static_cast<ssize_t>(sizeof(seed))) {
     seed = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
            (static_cast<std::uint64_t>(getpid()) << 32U);

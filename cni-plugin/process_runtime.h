@@ -14,9 +14,9 @@ namespace berth::cni_plugin {
 
 class ProcessRuntime final : public ipam::Runtime {
  public:
-  // `limit`: time limit of the call, from now. An ADD begins new writes only in the first four fifths of it; the last
-  // fifth is for freeing addresses. `parent`: the process that waits for the answer; 0: the call goes on even if its
-  // caller dies. `clock`: the clock of the times in entries; must outlive this object.
+  // `limit`: time limit of the call, from now. An ADD begins new writes only in the first four fifths of this time; the
+  // last fifth is for freeing addresses. `parent`: the process that waits for the answer; 0: the call goes on even if
+  // its caller dies. `clock`: the clock of the times in entries; must outlive this object.
   ProcessRuntime(std::chrono::milliseconds limit, int parent, k8sclient::Clock& clock);
 
   [[nodiscard]] k8sclient::CallOptions RequestOptions() const { return {.deadline = end_, .stop = {}}; }
