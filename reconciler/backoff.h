@@ -26,8 +26,8 @@ class Backoff {
   // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after kConflict, kNotFound or
   // kAlreadyExists (the watch will show the newer state soon) and up to 30 s after any other error, but at least
   // error.retry_after. If the wait is 1 s or longer, it ends at the next whole second of the clock, up to 1 s later
-  // than returned. So thousands of objects that the API server refused are tried again in one pass, and not in one pass
-  // each.
+  // than returned. So the controller tries thousands of refused objects again in one pass. Without the common second,
+  // each object would cost a pass of its own.
   std::chrono::milliseconds Failed(const std::string& key, const Error& error, Time now);
   void Succeeded(const std::string& key);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// UNIX time (ms) at which the cooling of the block's next entry is over; kNever: no entry cools.
+// UNIX time (ms) at which the next cooling entry of the block ends; kNever: no entry cools.
 std::int64_t NextThaw(const ipam::Block& block, std::int64_t now_ms) {
   std::int64_t next = kNever;
   for (const auto& [offset, text] : block.allocations) {
@@ -105,7 +105,7 @@ void Census::UpdateBlockSets(const World& world, const std::map<std::string, Cou
     const auto is_of_pool = [&](const ipam::Prefix& cidr) {
       return cidr.Overlaps(pool.subnet) && !rules.assignable.Intersection(ipam::AddressRange::Of(cidr)).empty();
     };
-    // There may be more blocks than the pool can be cut into: a client with a node's token can create blocks of any
+    // More blocks may exist than the pool can be divided into: a client with a node's token can create blocks of any
     // size.
     const auto claimed_blocks = static_cast<ipam::Uint128>(std::ranges::count_if(cidrs[pool.space], is_of_pool));
     rules.counts.blocks_unclaimed = rules.counts.blocks_max - std::min(rules.counts.blocks_max, claimed_blocks);

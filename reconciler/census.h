@@ -2,9 +2,9 @@
 // Census: how many addresses pools and spaces have in total, used and free.
 //
 // The census keeps its counts from pass to pass. It counts a block again only when the block or the rules of the
-// block's pool changed, or when the cooling of an address in the block is over. It computes numbers that depend on the
-// set of blocks again only when a block came or went, or the rules of a pool changed. So a pass over thousands of
-// blocks costs about one look at each block.
+// block's pool changed, or when a cooling entry of the block has ended. It computes numbers that depend on the set of
+// blocks again only when a block came or went, or the rules of a pool changed. So a pass over thousands of blocks costs
+// about one look at each block.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct PoolCounts {
   ipam::Uint128 used = 0;
   ipam::Uint128 free = 0;
   std::int64_t blocks = 0;
-  ipam::Uint128 blocks_max = 0;        // number of blocks into which the pool can be cut
+  ipam::Uint128 blocks_max = 0;        // number of blocks into which the pool can be divided
   ipam::Uint128 blocks_unclaimed = 0;  // `blocks_max` minus the blocks that exist there, of any pool of the space
   std::vector<ipam::Prefix> claimable;
 };
@@ -59,8 +59,7 @@ class Census {
   [[nodiscard]] std::uint32_t FreeIn(const std::string& block) const;
   // All 0 if the last Take got no pool of the space.
   [[nodiscard]] SpaceCounts OfSpace(const std::string& space) const;
-  // UNIX time (ms) at which the cooling of the next entry is over, so that the counts change although no object
-  // changes.
+  // UNIX time (ms) at which the next cooling entry ends. The counts then change although no object changes.
   [[nodiscard]] std::optional<std::int64_t> next_change_ms() const { return next_change_ms_; }
 
  private:
@@ -76,7 +75,7 @@ class Census {
     ipam::BlockView block;
     std::uint64_t rules_id = 0;
     std::uint32_t free = 0;
-    std::int64_t valid_until_ms = 0;  // then the cooling of an entry is over
+    std::int64_t valid_until_ms = 0;  // UNIX time (ms) at which a cooling entry ends
   };
   struct Space {
     ipam::Uint128 total = 0;

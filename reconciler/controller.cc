@@ -31,7 +31,8 @@ constexpr std::chrono::milliseconds kCallMax{10'000};
 constexpr std::chrono::milliseconds kBackgroundCallMax{2'000};
 // If the API server does not answer the request of an action, this action waits 2 s longer than the other actions.
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
-// If a request fails after this time, its action hangs: a little less than the shortest time limit of a request, 2 s.
+// A request that fails after this time or later counts as hanging. This time is a little less than 2 s, the shortest
+// time limit of a request.
 constexpr std::chrono::milliseconds kHangsFrom{1'900};
 // If an action hangs, all actions of its kind wait at least this many times as long as its request took. So the hanging
 // actions of one kind take at most a third of the controller's time.
@@ -40,22 +41,25 @@ constexpr int kHangingFactor = 2;
 constexpr std::chrono::milliseconds kAfterPatches{100};
 // Time that a pass spends on one kind of background actions.
 constexpr std::chrono::milliseconds kBackgroundPerPass{500};
-// Time that a pass spends on changes of blocks, and again on deletions. Before these, the controller may list the pods
-// of a node, which takes seconds on a busy API server.
+// Time that a pass spends on changes of blocks, and the same time again on deletions of blocks. Before a change or
+// deletion, the controller may list the pods of a node, which takes seconds on a busy API server.
 constexpr std::chrono::milliseconds kBlocksPerPass{10'000};
 constexpr std::chrono::milliseconds kRelistMax{60'000};
-// The answer to a deletion does not contain the object's new version, which comes by the watch.
+// Pause for an object after its deletion: the answer to a deletion does not contain the object's new version, and only
+// the watch shows this version.
 constexpr std::chrono::milliseconds kAfterDeletion{200};
 // Pause for an object after a relist that led to no action on the object.
 constexpr std::chrono::milliseconds kAfterRelist{1000};
 // Period of the metrics that need a look at all blocks.
 constexpr std::chrono::milliseconds kLookPeriod{5'000};
-// How long the controller remembers the deletion of a pod that no entry names: such an entry may come late.
+// How long the controller remembers the deletion of a pod that no entry names. An entry of the pod may become visible
+// only after the deletion.
 constexpr std::chrono::minutes kVanishedKept{2};
-// By then a new leader has seen what became of pods since the version that the previous leader left.
+// Time after which a new leader has seen all changes of pods since the version that the previous leader left.
 constexpr std::chrono::minutes kPodsOldMax{2};
 // A successor sees all pod deletions of this time before the handover. This time is short, because the API server
-// serves watches only from versions of about the last minute. Suspects may make the version for the successor older.
+// serves watches only from versions of about the last minute. If there are suspects, the successor may begin at an
+// older version (VersionForSuccessor).
 constexpr std::chrono::seconds kVanishedHandedOver{15};
 
 // Back-off keys that name no object.
@@ -68,8 +72,8 @@ bool IsBackground(const Action& action) {
          std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action);
 }
 
-// How long a pass performs actions of this action's kind. No limit applies to actions that are due again and again,
-// such as a pool's status: the first ones of each pass would keep the last ones from their turn.
+// Time that a pass spends on actions of this action's kind. Actions that come again and again, such as the status of a
+// pool, have no limit. With a limit, each pass would perform the same first actions, and never the last ones.
 steady_clock::duration PartOf(const Action& action) {
   if (IsBackground(action)) return kBackgroundPerPass;
   const bool is_of_block = std::holds_alternative<ChangeBlock>(action) || std::holds_alternative<DeleteBlock>(action);
@@ -83,7 +87,7 @@ ObjectKey KindKey(const Action& action) {
   return "kind " + std::to_string(action.index());
 }
 
-// True if the next request would fail too, whatever object it is about.
+// True if the next request would fail too, for any object.
 bool IsServerAway(ErrorCode code) {
   return code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout || code == ErrorCode::kUnauthenticated;
 }
@@ -204,7 +208,7 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
     // An address count may depend on a list of pods that grows old, so the count is written first, even after a
     // conflict.
     const bool is_number = std::holds_alternative<ShowNumbers>(action);
-    // Kinds whose requests hang go last, also when their wait is over.
+    // Actions of a kind whose requests hang come last, even after the wait of this kind has ended.
     const Order order(!is_number, state_.backoff.NotBefore(KindKey(action)), state_.backoff.NotBefore(KeyOf(action)));
     in_order.emplace_back(order, &action);
   }
@@ -296,7 +300,8 @@ bool Controller::HandleFailure(const Keys& keys, Error error, SteadyTime began) 
     }
   } else {
     wait = state_.backoff.Failed(is_away ? keys.server : keys.object, error, now);
-    // This action waits longer than the key `server`, so that another action is tried first.
+    // This action waits longer than all other actions (key `server`), so that the controller tries another action
+    // first.
     if (is_away) state_.backoff.Pause(keys.object, wait + kAfterOthers, now);
   }
   if (!is_passing) metrics_.WriteFailed(berth::ToString(error.code));

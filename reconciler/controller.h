@@ -62,10 +62,10 @@ class Controller {
 
  private:
   [[nodiscard]] Now ReadClock();
-  // Updates the metrics of the world, and logs it if this machine's clock begins or ceases to differ from the API
-  // server's.
+  // Updates the metrics of the world. Logs when this machine's clock begins or ceases to differ from the API server's.
   void Report();
-  // Once after a change of leader, notes the Nodes that show no count: the last event about such a Node may say so.
+  // Once after this controller has become the leader, notes the Nodes that show no count. The previous leader may have
+  // written an event that says so.
   void NoteNodesWithoutNumbers();
   // Runs after the first decision of a pass: forgets what later decisions do not need, logs when the brake on freeing
   // orphans changes, and calls on_version.
@@ -74,17 +74,18 @@ class Controller {
   // deletion of the last 2 minutes whose entry is not freed yet. The version is as new as possible, because the API
   // server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
-  // Address counts come first, then the other actions. Of each part, kinds that do not wait come first, and of a kind,
-  // objects that do not wait, in the decision's order; then come the others, in the order in which their waits end.
+  // Sorts the actions: first by address counts before all other actions; then by the time at which the wait of the
+  // action's kind ends; then by the time at which the wait of the action's object ends. Equal actions keep the
+  // decision's order.
   [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision) const;
-  // Performs the actions of InOrder that the back-off allows. False: the API server does not answer, actions of two
-  // kinds hang, or stop is requested, so the rest was not tried.
+  // Performs the actions of InOrder that the back-off allows. False: PerformAll has left out the rest, because the API
+  // server does not answer, actions of two kinds hang, or stop is requested.
   bool PerformAll(const Decision& decision, const std::stop_token& stop);
   [[nodiscard]] bool WantsRelist(const Decision& decision);
   // Lists the objects again, decides on the relisted world, and performs the actions.
   void RunRelisted(const Decision& unlisted, const std::stop_token& stop);
   struct Keys;
-  // A request that began at `began` failed. True: it hung.
+  // Sets the back-off after a failed request that began at `began`. True: the request hung.
   bool HandleFailure(const Keys& keys, Error error, SteadyTime began);
   [[nodiscard]] std::chrono::steady_clock::time_point NextPass(const Decision& decision, bool did_something);
 

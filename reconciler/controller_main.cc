@@ -83,8 +83,8 @@ int Fail(const char* what, const Error& error) {
 
 int Run(const Options& options) {
   SetUpLogging(options.log_level, options.logs_json);
-  // With more arenas, each watching thread would keep the freed memory of its first list to itself (124 MiB for 100,000
-  // pods), although the thread never allocates that much again.
+  // Use one arena. With more arenas, each watching thread would keep the freed memory of its first list (124 MiB for
+  // 100,000 pods), although the thread never allocates that much again.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): this is the only thread yet
   sigset_t signals;
   sigemptyset(&signals);

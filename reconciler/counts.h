@@ -26,8 +26,8 @@
 
 namespace berth::reconciler {
 
-// Blocks that the controller deletes once no Node counts their addresses. By name of the block: since when no Node has
-// counted them; nothing: a Node still counts them.
+// Blocks that the controller deletes once no Node counts their addresses, by name. The value: since when no Node has
+// counted the block's addresses; nothing: a Node still counts them.
 using LeavingBlocks = std::map<std::string, std::optional<SteadyTime>>;
 
 struct Tally {
@@ -72,8 +72,9 @@ class CountedPools {
   std::set<std::string> of_mixed_namespaces_;
 };
 
-// True if the entry's address counts as the pod's: by UID or config hash, else by node and podIPs. Requires: the entry
-// names the pod or its UID.
+// True if the entry's address counts as an address of the pod: the entry has the pod's UID or config hash, or the
+// entry's node is the pod's node and the pod's podIPs contain the address. Requires: the entry names the pod or its
+// UID.
 [[nodiscard]] bool IsOf(const HeldEntries::Entry& entry, const SeenPod& pod);
 
 class Counts {
@@ -84,8 +85,8 @@ class Counts {
     const CountedPools& pools;
     const HeldEntries& held;       // must outlive the Counts; Update has to see every change of it
     const LeavingBlocks& leaving;  // free addresses of these blocks are not usable
-    // The needs of a pod that requests nothing and has no annotation. nullptr: only requests count. The same in every
-    // call.
+    // The needs of a pod that requests nothing and has no annotation. nullptr: only requests count. Must be the same in
+    // every call of Update.
     const std::vector<UnitRequest>* defaults = nullptr;
   };
   // Requires: world.knows_holders; Update has seen each key of Pods::touched before ForgetTouched drops it.
@@ -94,12 +95,13 @@ class Counts {
   // By name of the node; contains every Node that exists.
   [[nodiscard]] const std::map<std::string, NodeTally>& all() const { return tallies_; }
   [[nodiscard]] const NodeTally& Of(const std::string& node) const;
-  // The node's tally with all pods that a consistent list or the watch has shown on the node. A pod that both have
-  // shown counts as in the list. Pods that only the watch has shown count too: the scheduler may have bound them after
-  // the list.
+  // The node's tally with all pods that a consistent list (`listed`) or the watch has shown on the node. If both have
+  // shown a pod, the list's version of the pod counts. Pods that only the watch has shown also count, because the
+  // scheduler may have bound them after the list.
   [[nodiscard]] NodeTally WithPods(const World& world, const std::string& node,
                                    const std::vector<SeenPod>& listed) const;
-  // Active pods, whether they need addresses or not: each counts against the node's limit of pods.
+  // Number of active pods. Pods without need of an address are included, because they also count against the node's
+  // limit of pods.
   [[nodiscard]] std::size_t ActivePods(const std::string& node) const;
   // The addresses that the pod requests, or needs without a request.
   [[nodiscard]] const std::vector<UnitRequest>& NeedsOf(const SeenPod& pod) const { return pod.Needs(defaults_); }

@@ -230,8 +230,8 @@ class Pass {
                                               .finalizers = With(space.meta.finalizers, crds::kPoolFinalizer)});
   }
 
-  // Deletes a space with the controller's finalizer when no pool and no block names the space any more. True: the space
-  // is to go, so the controller writes nothing else of it.
+  // If no pool and no block names the space any more, deletes the space, which has the controller's finalizer. True:
+  // the space is to be deleted, so the controller writes nothing else to it.
   bool DecideSpaceEnd(const std::string& name, const SpacePlan& plan) {
     const crds::Space& current = *plan.current;
     if (!IsKept(current) || !current.accepted.empty() || !plan.acceptance.accepted.empty()) return false;

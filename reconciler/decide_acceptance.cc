@@ -78,7 +78,8 @@ bool Contains(const std::vector<AcceptedPool>& list, const std::string& uid) {
   return std::ranges::any_of(list, [&](const AcceptedPool& entry) { return entry.uid == uid; });
 }
 
-// Ready pools come first: their space accepted them before, and only the list was lost. Then the older pools.
+// Sorts Ready pools first: their space accepted them before, and only the list was lost. Sorts the other pools by age,
+// the oldest first.
 std::vector<const SeenPool*> Candidates(const World& world, const std::vector<std::string>& names) {
   std::vector<const SeenPool*> candidates;
   for (const std::string& name : names) {

@@ -42,7 +42,8 @@ AllocationRuling RuleOnAllocation(const AllocationFacts& facts) {
   const bool is_left = facts.object != nullptr && !facts.object->is_deleting;
   if (!facts.is_held) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.pod == nullptr || facts.pod->is_terminal) return AllocationRuling::kNothing;
-  // The collector would need three requests for the object, and makes only forty a second, while other objects wait.
+  // Delete the object here: the garbage collector would need three requests for the object, and sends only forty
+  // requests a second for all objects.
   if (facts.is_cascading) return is_left ? AllocationRuling::kDelete : AllocationRuling::kNothing;
   if (facts.object != nullptr && (!facts.lacks_family || facts.object->is_deleting)) return AllocationRuling::kNothing;
   if (!facts.is_settled) return AllocationRuling::kLater;
@@ -57,7 +58,8 @@ void AllocationDecider::Decide(const AllocationScope& scope, const Now& now, Dec
   while (!later_.empty() && later_.begin()->first <= now.steady) {
     open_.insert(std::move(later_.extract(later_.begin()).value().second));
   }
-  // The objects take turns, so that objects which the API server refuses again and again do not hold up the others.
+  // Start after the object of the last call. If the API server refuses some objects again and again, the others still
+  // get their turn.
   auto at = open_.lower_bound(next_);
   const std::size_t decided = decision.actions.size();
   for (std::size_t left = open_.size(); left > 0; --left) {
@@ -66,7 +68,7 @@ void AllocationDecider::Decide(const AllocationScope& scope, const Now& now, Dec
     if (decision.actions.size() - decided == kAllocationsPerPass) return decision.WakeAt(now.steady + kPassesApart);
     const std::size_t before = decision.actions.size();
     DecideOne(scope, *at, now.steady, decision);
-    // After an action the object stays open until the watch shows it, or shows that it is gone.
+    // After an action the object stays in open_ until the watch has shown the result of the action.
     const bool is_open = decision.actions.size() > before;
     at = is_open ? std::next(at) : open_.erase(at);
   }

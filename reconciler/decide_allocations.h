@@ -22,13 +22,12 @@
 
 namespace berth::reconciler {
 
-// Minimum time since the controller saw the attachment's newest entry, by the controller's clock. Most ADDs that fail
-// later take their entry back sooner, very short pods end sooner, and the entry of the second family may come a moment
-// later.
+// Minimum time since the controller saw the attachment's newest entry, by the controller's clock. Within this time,
+// most failing ADDs remove their entry, pods with a very short life end, and the entry of the second family comes.
 inline constexpr std::chrono::milliseconds kAllocationAgeMin{2000};
 // If somebody deletes an IPAllocation while the pod seems to live, the controller waits this long before it makes the
-// object again. If the garbage collector deleted it, the watch of pods lags, and the collector would delete the next
-// object as well.
+// object again. The garbage collector deletes an object only if the pod is gone. The watch of pods then lags, and the
+// collector would delete a new object as well.
 inline constexpr std::chrono::milliseconds kAllocationGoneMin{5000};
 // Limit for one pass, so that 100,000 IPAllocations after an upgrade do not hold up more important actions.
 inline constexpr std::size_t kAllocationsPerPass = 100;
@@ -45,8 +44,7 @@ struct AllocationFacts {
   const SeenAllocation* object = nullptr;  // nullptr: there is none
   // The object was made before the entry of another family came, and must be made anew.
   bool lacks_family = false;
-  // The entries that the pod's own node wrote. Another node may have written entries in the pod's name; these do not
-  // count.
+  // The entries that the pod's own node wrote. An entry that another node wrote with the pod's name does not count.
   std::vector<EntryKey> entries = {};
 };
 [[nodiscard]] AllocationRuling RuleOnAllocation(const AllocationFacts& facts);
@@ -59,8 +57,8 @@ struct AllocationScope {
 
 class AllocationDecider {
  public:
-  // Adds no action before the IPAllocations were listed. Requires: world.knows_holders; Decide sees every change of
-  // `held`, and sees each touched key before ForgetTouched drops it.
+  // Adds no action before the IPAllocations were listed. Requires: world.knows_holders; the caller calls Decide after
+  // every update of `held`, and before ForgetTouched drops a touched key.
   void Decide(const AllocationScope& scope, const Now& now, Decision& decision);
 
  private:

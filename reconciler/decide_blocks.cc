@@ -35,7 +35,7 @@ struct OwnedBlock {
   bool is_going;
 };
 
-// A Ready node that the pool admits.
+// A Ready node that the pool's selector admits.
 struct Claimer {
   std::size_t blocks = 0;  // blocks of the pool that stay
   bool has_room = false;
@@ -77,10 +77,10 @@ class BlockPass {
     Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
     const Lack lack = LackOf(uid);
     const std::size_t nodes = scope_.world.nodes.all().size();
-    // Most pools end here, with a block left for every node and pool. SharersOf takes longer, and returns at most the
-    // number of pools.
+    // Most pools have an unclaimed block for every node and pool, and need no further checks. SharersOf takes longer,
+    // and returns at most the number of pools.
     if (!hands_out || left >= scope_.pools.size() * nodes + lack.blocks) return;
-    // Each node may claim a block of each of these pools, which are cut out of the same addresses.
+    // Each node may claim one block of each of the `sharers` pools, and all these blocks come from the same addresses.
     const std::size_t sharers = SharersOf(pool);
     if (left >= sharers * nodes + lack.blocks) return;
     const std::vector<OwnedBlock>& blocks = by_pool_[uid];
@@ -88,15 +88,16 @@ class BlockPass {
       return one.is_going && one.seen->IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
-    // `wanting` is the larger number, not the sum: a node without its first block may be the node on which the waiting
-    // pods lack a block.
+    // Use the larger of the two numbers, not the sum: one node may be in both, as a node without its first block and as
+    // the node on which the waiting pods lack a block.
     auto wanting = std::max(lack.blocks, static_cast<std::size_t>(std::ranges::count_if(claimers, [](const auto& item) {
                               return item.second.WantsBlock();
                             })));
     const auto urgent =
         UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(
                              claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
-    // Scarcity ends later than it begins: if all nodes could claim in advance at once, scarcity would begin again.
+    // To end the scarcity takes more unclaimed blocks than to begin it: after its end all nodes may claim in advance at
+    // once, and scarcity must not begin again then.
     const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
     const bool is_scarce = left < (was_scarce ? std::max(wanting, sharers * claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);
@@ -143,8 +144,8 @@ class BlockPass {
     return 0;
   }
 
-  // Deletes an empty block, after the address count of its node has fallen by the block's addresses. False: pods bound
-  // to the node need the block, so the block stays and is counted.
+  // Deletes an empty block, once the address count of the block's node no longer includes the block's addresses. False:
+  // pods bound to the node need the block, so the block stays and the Node counts it.
   bool Leave(const std::string& pool_uid, const SeenBlock& seen) {
     if (!IsCounted(pool_uid, seen)) return Delete(seen);
     const SeenNode& node = *scope_.world.nodes.Find(seen.block->node);
@@ -155,7 +156,7 @@ class BlockPass {
     const auto before = leaving_.find(seen.name);
     if (before == leaving_.end()) {
       if (tally.Left() < scope_.census.FreeIn(seen.name)) return false;
-      // The counts leave the block out from the next decision on.
+      // From the next decision on, the address counts do not include the block.
       left_.try_emplace(seen.name);
       decision_.WakeAt(now_.steady);
       return true;
@@ -174,13 +175,15 @@ class BlockPass {
     return Delete(seen);
   }
 
-  // The block's deletion failed, and waits. Meanwhile other blocks are deleted.
+  // True if the block's deletion has failed and waits for its next attempt. Meanwhile the controller deletes other
+  // blocks.
   [[nodiscard]] bool IsRefused(const SeenBlock& seen) const {
     const Backoff& backoff = scope_.state.backoff;
     return backoff.HasFailed(BlockKey(seen.name)) && !backoff.MayTry(BlockKey(seen.name), now_.steady);
   }
 
-  // This decision does not delete the block. If the block is leaving, keeps it uncounted until the next decision.
+  // Called if this decision does not delete the block. If the block is in leaving_, the block stays uncounted until the
+  // next decision.
   void KeepLeaving(const SeenBlock& seen) {
     if (const auto before = leaving_.find(seen.name); before != leaving_.end()) left_.insert(*before);
   }

@@ -71,8 +71,9 @@ class DemandDecider::Pass {
   }
 
  private:
-  // The pods that have waited for kDemandAfter, grouped. The group that has waited longest comes first. If a group gets
-  // a block, its time begins anew: otherwise the group could get the only free block again and again.
+  // The pods that have waited for kDemandAfter, grouped. The group that has waited longest comes first. If the
+  // controller creates a block for a group, the group's waiting time restarts at 0. Otherwise the same group could get
+  // the only unclaimed block again and again.
   std::vector<Group> Groups() {
     const std::set<PodKey>& waiting = scope_.counts.waiting();
     std::erase_if(decider_.waiting_, [&](const auto& item) { return !waiting.contains(item.first); });
@@ -142,8 +143,8 @@ class DemandDecider::Pass {
     }
   }
 
-  // A node with room for one more pod. Once the group has waited for kDrawMax, leaves out each node that has had room
-  // for kDrawMax: something else keeps the pods away.
+  // Returns a node with room for one more pod. Once the group has waited for kDrawMax, leaves out each node that has
+  // had room for kDrawMax, because something else than addresses keeps the pods from this node.
   Room* RoomFor(const Group& group, const std::vector<Room*>& rooms) {
     for (Room* room : rooms) {
       if (room->places <= 0) continue;
@@ -174,7 +175,7 @@ class DemandDecider::Pass {
   }
 
   // Creates the blocks that one of the nodes lacks for one more pod. Begins with the node that was tried longest ago.
-  // nullptr: no node can get them.
+  // nullptr: no node can get the blocks that it lacks.
   Room* Extend(const Group& group, std::vector<Room*> rooms, std::size_t pods) {
     const auto last_tried = [&](const Room* room) {
       SteadyTime last = SteadyTime::min();
@@ -201,18 +202,19 @@ class DemandDecider::Pass {
     const ipam::Pool* pool;
     ipam::Prefix cidr;
   };
-  // By pool: how many blocks have to be unclaimed at once.
+  // By pool: how many blocks have to be unclaimed at the same time.
   using Lacks = std::map<std::string, std::size_t>;
 
-  // Creates all blocks that the node lacks for one more pod, or none, because a part of them would draw no pod. True:
-  // created. If `lacks` is empty, and other nodes could give back the missing blocks, sets `lacks`.
+  // Creates all blocks that the node lacks for one more pod, or no block: with only some of the blocks, the scheduler
+  // would still place no pod on the node. True: the blocks are created. If `lacks` is empty and other nodes could give
+  // back the missing blocks, sets `lacks`.
   bool ExtendNode(const Group& group, Room& room, std::size_t pods, Lacks& lacks) {
     std::vector<NewBlock> blocks;
     for (const UnitRequest& request : *group.needs) {
       const auto left = room.left.find(request.resource);
       if (left == room.left.end()) return false;  // no pool of the resource counts for that node
       if (left->second >= request.units) {
-        // The node has room that draws no pod, so another block would draw none either.
+        // The node has room, and the scheduler still places no pod there. Another block would not change this.
         if (group.needs->size() == 1) return false;
         continue;
       }
@@ -275,9 +277,9 @@ class DemandDecider::Pass {
     return blocks == blocks_of_.end() ? 0 : blocks->second;
   }
 
-  // By pool: how many blocks, including those in `planned`, have to be unclaimed at once so that the node gets the
-  // missing addresses too. Empty: the node may not have so many blocks; or more than one block is missing, and there
-  // are fewer empty blocks.
+  // Returns by pool how many blocks have to be unclaimed at the same time, so that the node can get the blocks in
+  // `planned` and the blocks for the missing addresses. Returns nothing if the node may not have so many blocks, or if
+  // more than one block is missing and there are fewer empty blocks than missing blocks.
   Lacks LacksOf(const Room& room, const UnitRequest& missing, const std::vector<NewBlock>& planned, std::size_t pods) {
     Lacks lacks;
     std::int64_t short_of = missing.units;
@@ -301,7 +303,7 @@ class DemandDecider::Pass {
       lacks[uid] = of_pool + more;
     }
     if (short_of > 0) return {};
-    // If one block is enough for one pod, the blocks have to be enough for the group's other pods too.
+    // If one block is enough for one pod, ask for as many blocks as all pods of the group need.
     if (lacks.size() == 1 && added == 1) {
       const ipam::Pool& pool = *scope_.pools.counted().at(lacks.begin()->first);
       const auto size = std::size_t{1} << std::min(8, ipam::AddressBits(pool.family()) - pool.BlockLength());

@@ -21,11 +21,11 @@
 
 namespace berth::reconciler {
 
-// How long a pod has to be unschedulable: most pods are so only for a moment, and agents claim in advance by
-// themselves.
+// How long a pod has to be unschedulable before the controller creates a block. Most pods are unschedulable only for a
+// moment, and agents claim blocks in advance by themselves.
 inline constexpr std::chrono::seconds kDemandAfter{2};
-// If a node's address count has had room for a waiting pod for this long, the room does not help the pod, and the next
-// node is tried.
+// If a node's address count has had room for a waiting pod for this long, the room does not help the pod, and the
+// controller tries the next node.
 inline constexpr std::chrono::seconds kDrawMax{30};
 // Limit of blocks that one decision creates.
 inline constexpr std::size_t kCreatedMax = 20;

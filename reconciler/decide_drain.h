@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draining: blocks and pools that are to go are removed when no pod has an address in them.
+// Draining: the controller removes blocks and pools that are being deleted, once no pod has an address in them.
 //
 // The controller removes the finalizer of a block by one compare-and-swap on a version at which the block is empty. The
 // controller removes the finalizer of a pool when consistent lists, taken after the controller saw the
 // deletionTimestamp, show no block of the pool. If a node claims a block after these lists, the node reads the pool
-// before it gives an address of the block to a pod, and gives the block back. Draining frees no address.
+// before it gives an address of the block to a pod, finds that the pool is gone, and gives the block back. Draining
+// frees no address.
 #pragma once
 
 #include <string>
@@ -21,8 +22,8 @@ namespace berth::reconciler {
 // decision. The next decision adds the rest.
 inline constexpr std::size_t kBlockChangesMax = 200;
 
-// Adds writes of blocks to a decision. Leaves out blocks that wait after a failure, so that many blocks whose writes
-// the API server refuses do not keep other blocks from their turn.
+// Adds writes of blocks to a decision. Leaves out blocks that wait after a failure. So if the API server refuses the
+// writes of many blocks, other blocks still get their turn.
 class BlockWrites {
  public:
   BlockWrites(const ControllerState& state, const Now& now, Decision& decision)
@@ -42,8 +43,7 @@ class BlockWrites {
 [[nodiscard]] std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer);
 
 // Deletes empty blocks of pools that are gone or being deleted, and removes the finalizer of empty blocks that are
-// being deleted. Leaves out blocks in which a pod has an address. Believes that a pool is gone only if the world is
-// relisted.
+// being deleted. Leaves out blocks in which a pod has an address. Treats a pool as gone only if the world is relisted.
 struct DrainScope {
   const World& world;
   const EmptyBlocks& empty;  // up to date

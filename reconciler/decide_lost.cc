@@ -57,7 +57,8 @@ bool HasNow(const SeenPod& pod, const ipam::Address& address) {
 
 bool IsOwn(const SeenPod& pod, const ipam::Block& block) { return block.shared() || block.node == pod.node; }
 
-// In a block of another node only a contested address counts: the pod cannot have lost an entry there.
+// What the block says about the pod's address. In a block of another node only kContested counts, because the pod
+// cannot have lost an entry there.
 struct Judged {
   AddressState state = AddressState::kRecorded;
   const ipam::Block* block = nullptr;
@@ -81,7 +82,7 @@ ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, c
   const auto& held = std::get<ipam::HeldEntry>(entry);
   const std::string who = PodKeyOf(pod.name_space, pod.name);
   std::string recorded = PodKeyOf(held.pod_namespace, held.pod);
-  // A pod of a StatefulSet has the name of its predecessor, so the UID tells them apart.
+  // A pod of a StatefulSet has the same name as its predecessor, so add the UID.
   if (recorded == who) recorded += " with UID " + held.uid;
   return {.block = block.name,
           .block_uid = block.uid,

@@ -30,8 +30,8 @@ namespace berth::reconciler {
 inline constexpr std::chrono::seconds kComparePeriod{10};
 // How long nobody else may have written the node's blocks, and how long the address must have been lost.
 inline constexpr std::chrono::seconds kQuietMin{60};
-// How long pods and blocks have to disagree: their watches do not show the same moment, and the end of a pod takes
-// time.
+// How long a pod and an entry have to disagree before the address counts as contested: the watches of pods and blocks
+// do not show the same moment, and the end of a pod takes time.
 inline constexpr std::chrono::seconds kContestedMin{20};
 
 // How the block's entry for an address agrees with the pod that has the address.
@@ -91,10 +91,11 @@ class LostEntries {
 
   void NoteWrites(const World& world, SteadyTime now);
   void Compare(const World& world, SteadyTime now);
-  // Since when nobody else has written the block and the node's other blocks; long ago for a Shared block.
+  // The time since when only the controller has written the block and the node's other blocks. For a Shared block this
+  // time is long ago.
   [[nodiscard]] SteadyTime QuietSince(const ipam::Block& block) const;
 
-  std::map<std::string, Seen> blocks_;  // as last seen, and since when nobody else has written them
+  std::map<std::string, Seen> blocks_;  // as last seen, and since when only the controller has written them
   Findings findings_;                   // lost or contested addresses
   std::optional<SteadyTime> compared_;
   std::optional<SteadyTime> first_compared_;

@@ -21,7 +21,7 @@ std::optional<std::int64_t> ShownBy(const SeenNode& node, const std::string& res
   return number->second.Highest();
 }
 
-// Units left for further pods; without a count none is left.
+// Units left for further pods; 0 if the Node shows no count.
 std::int64_t LeftOf(std::optional<std::int64_t> number, const Tally& tally) {
   return number ? *number - tally.requested : 0;
 }
@@ -83,8 +83,8 @@ class NumberDecider::Pass {
     for (Plan& plan : plans) Emit(plan);
   }
 
-  // Nodes that show no count come first: no pod is placed there. Then comes the node whose last list is oldest, so that
-  // each node has its turn.
+  // Sorts Nodes without a count first, because the scheduler places no pod there. Sorts the other nodes by the age of
+  // their last list, the oldest first, so that each node gets its turn.
   std::vector<ListPods> Lists() && {
     std::ranges::stable_sort(wants_list_, {}, [this](const std::pair<std::string, bool>& one) {
       const auto found = decider_.last_lists_.find(one.first);
@@ -142,11 +142,12 @@ class NumberDecider::Pass {
     const auto* listed = Listed(node, lowering.since + kLowerAfter);
     if (listed == nullptr) return;
     const Tally fresh = TallyOf(node.name, resource, *listed);
-    // The target is the highest count that was wanted since lowering.since, or the count by the list, whichever is
-    // more.
+    // The target is the larger of two counts: the highest count that was wanted since lowering.since, and the count by
+    // the list.
     const std::optional<std::int64_t> target = std::max(lowering.highest, fresh.Number());
     if (target && *target >= lower.shown) {
-      // The highest count was wanted too long ago, or is written by now: begin another five seconds.
+      // The Node shows no more than the target: the controller has written the target by now, or the target was wanted
+      // too long ago. Begin another five seconds.
       lowering = {.since = now_.steady, .highest = lower.wanted};
       return decision_.WakeAt(now_.steady + kLowerAfter);
     }
@@ -166,8 +167,8 @@ class NumberDecider::Pass {
     // The watch has not shown yet that the controller removed the count.
     if (!since) return;
     if (const SteadyTime due = *since + kAbsentFor; now_.steady < due) return decision_.WakeAt(due);
-    // If the Node has never shown a count, the scheduler has placed no pod because of one. But a new leader has not
-    // seen what the Node showed before, and may begin with an old state of the pods.
+    // If the Node has never shown a count, no count has made the scheduler place a pod there, so no list is needed. But
+    // a new leader has not seen which counts the Node showed before, and may begin with an old state of the pods.
     Tally fresh = tally;
     if (scope_.world.nodes.WasShown(node.name, resource) || now_.steady < scope_.state.pods_are_old_until) {
       const auto* listed = Listed(node, *since + kAbsentFor);

@@ -32,11 +32,11 @@ inline constexpr std::chrono::seconds kAbsentFor{3};
 inline constexpr std::int64_t kLeftMin = 8;
 // How long a list of a node's pods is valid.
 inline constexpr std::chrono::seconds kListValid{2};
-// Time from a list that led to no count to the next list.
+// Time from a list that did not lead to a write of a count to the next list.
 inline constexpr std::chrono::seconds kNextList{5};
 // Lists of one pass. A list counts for kListValid only, so the controller requests no more lists than it can use.
 inline constexpr std::size_t kListsMax = 40;
-// How long the controller knows when it listed a node's pods, to give other nodes their turn.
+// How long the controller remembers when it listed a node's pods. It lists the pods of other nodes first.
 inline constexpr std::chrono::minutes kListKnown{1};
 // Time between two writes of one Node. kCalmNodePause: if no pod waits and kLeftMin units are left before and after the
 // write.
@@ -52,9 +52,9 @@ struct NumberScope {
 
 class NumberDecider {
  public:
-  // Adds ShowNumbers actions to the decision, the most urgent first. There may be more actions than the controller may
-  // send at once (ControllerState::node_patches). Returns the lists that further counts need, the most urgent first: at
-  // most kListsMax. Requires: world.knows_holders.
+  // Adds ShowNumbers actions to the decision, the most urgent first. May add more actions than the controller may send
+  // at once (ControllerState::node_patches). Returns the lists that further counts need, the most urgent first: at most
+  // kListsMax. Requires: world.knows_holders.
   [[nodiscard]] std::vector<ListPods> Decide(const NumberScope& scope, const Now& now, Decision& decision);
 
   // The count that the node should show now; nothing: none. For people and metrics.
@@ -74,8 +74,8 @@ class NumberDecider {
   std::map<std::string, SteadyTime> last_lists_;  // by node, of the last minute
 };
 
-// True if more than a tenth of all nodes are not Ready. The controller then suspects what it sees, and no Node loses
-// its counts because it is not Ready.
+// True if more than a tenth of all nodes are not Ready. The controller then does not trust the condition Ready, and
+// removes no counts because of it.
 [[nodiscard]] bool AreManyNotReady(const World& world);
 
 }  // namespace berth::reconciler

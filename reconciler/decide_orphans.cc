@@ -14,7 +14,8 @@ namespace {
 
 // How soon the controller looks again at an entry that waits for a renewal of a Lease.
 constexpr std::chrono::seconds kNextLook{1};
-// Most DELs come only a little later than the end of the pod; for such pods no request is needed.
+// How long an entry has to be suspect before the controller asks for the version of Leases. Most DELs come within this
+// time after the end of the pod, and then no request is needed.
 constexpr std::chrono::seconds kAskAfter{1};
 
 std::chrono::seconds WaitOf(const Suspicion& suspicion) {
@@ -73,7 +74,7 @@ void TellReturned(const OrphanScope& scope, Decision& decision) {
   for (auto& [block, report] : reports) decision.actions.emplace_back(std::move(report));
 }
 
-// Asks, once for all suspects, from which version on renewals count.
+// Asks once for all suspects from which version of Leases on a renewal counts.
 void AskForLeases(const OrphanScope& scope, const Now& now, Decision& decision) {
   bool is_due = false;
   for (const auto& [key, suspect] : scope.suspects.all()) {
@@ -92,9 +93,9 @@ Orphans JudgeAll(const OrphanScope& scope, const Now& now, Decision& decision) {
   for (const auto& [key, suspect] : scope.suspects.all()) {
     const Ruling ruling = Judge(suspect.suspicion, FactsOf(scope.world, scope.suspects, suspect.node), now.steady);
     if (ruling.due) decision.WakeAt(*ruling.due);
-    // The controller frees nothing on a node that is not Ready, so such a node's entries do not count for the brake:
-    // somebody may have removed the pods of a dead node. But if the node was Ready since the suspicion began, its
-    // entries count, because they may be due by now.
+    // Entries of a node that is not Ready do not count for the brake: the controller frees none of them, and somebody
+    // may have removed the pods of a dead node. But if the node was Ready since the suspicion began, the node's entries
+    // count, because the controller may free them now.
     const bool is_at_stake = suspect.node_was_ready && !ruling.node_is_gone;
     if (is_at_stake && suspect.suspicion.cause == Cause::kAbsent) ++findings.unseen[suspect.pool_uid];
     const bool is_readable = scope.world.blocks().at(suspect.block).block != nullptr;
@@ -110,7 +111,7 @@ Orphans JudgeAll(const OrphanScope& scope, const Now& now, Decision& decision) {
   return orphans;
 }
 
-// Takes out the orphans whose address a pod of their node has.
+// Removes from `orphans` each entry whose address a pod of the entry's node still has.
 void KeepInUse(const World& world, Orphans& orphans, OrphanFindings& findings) {
   std::set<std::string> nodes;
   for (const auto& [block, of_block] : orphans) {
@@ -151,8 +152,8 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
   if (!node.exists) return {.why_kept = "unknown-node"};
   if (!node.is_ready) return {.why_kept = "node-not-ready"};
   if (suspicion.renewals < kRenewalsMin) return {.why_kept = "node-not-heard-of", .due = now + kNextLook};
-  // The kubelet may have learned that the pod is gone only with its first renewal, and only then does the pod's end
-  // begin.
+  // The kubelet may have learned only at its first renewal that the pod is gone. The kubelet then begins to end the
+  // pod's containers, so the wait begins at this renewal.
   const SteadyTime heard = suspicion.first_renewal.value_or(now);
   const SteadyTime due = heard + WaitOf(suspicion);
   if (now < due) return {.why_kept = "may-be-ending", .due = due};

@@ -21,14 +21,15 @@ namespace berth::reconciler {
 
 enum class Reclaim : std::uint8_t { kOff, kReport, kOn };
 
-// Wait for a pod whose deletion the controller did not see, or whose sandbox nobody saw end: nobody knows how long the
-// end may take.
+// How long the controller waits if it did not see the pod's deletion, or if nobody saw the end of the pod's sandbox.
+// Nobody knows how long the end of such a pod may take.
 inline constexpr std::chrono::seconds kAbsentMin{600};
 inline constexpr std::chrono::seconds kTerminalMin{60};
 inline constexpr std::chrono::seconds kAfterGrace{10};
 inline constexpr std::chrono::minutes kNodeGoneMin{5};
 inline constexpr std::uint64_t kRenewalsMin = 2;
-// How long a freed address cools, so that a node which learns of it late can still say that the address is in use.
+// How long a freed address cools. Even if the node's agent learns of the freed entry late, the agent can still report
+// that a container uses the address.
 inline constexpr std::chrono::seconds kFreedRest{60};
 
 // The brake: if at least kBrakeMin entries, and more than a tenth of all held entries, name pods whose deletion nobody
@@ -41,7 +42,7 @@ struct NodeFacts {
   bool exists = false;
   bool is_ready = false;
   bool is_out_of_service = false;
-  std::optional<SteadyTime> gone_since = {};  // since when there has been neither a Node nor a living pod on it
+  std::optional<SteadyTime> gone_since = {};  // since when there has been no Node object and no living pod on the node
 };
 
 struct Ruling {
@@ -53,14 +54,14 @@ struct Ruling {
 
 [[nodiscard]] NodeFacts FactsOf(const World& world, const Suspects& suspects, const std::string& node);
 
-// True if nothing that ran on the node has an address any more.
+// True if no container that ran on the node has an address any more.
 [[nodiscard]] bool IsGone(const NodeFacts& node, SteadyTime now);
 
 [[nodiscard]] Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now);
 
 // The text that replaces a freed entry: it cools, and tells the node's agent to forget the attachment. The text
-// contains the old entry if an agent may write that entry again: in a block of the agent's own node, if the entry names
-// a network namespace for which the agent can look.
+// contains the old entry if an agent may write that entry again: the block belongs to the agent's node, and the entry
+// names a network namespace that the agent can look for.
 [[nodiscard]] std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Now& now);
 
 struct OrphanScope {

@@ -65,9 +65,9 @@ class EntryPlan {
     Add(offset);
   }
 
-  // A cooling entry that is over may be replaced, unless the node's agent still has to learn from it to forget the
-  // attachment. A pod may have an address on standby already; the agent takes the address off standby once it knows of
-  // the reservation.
+  // A reserved entry may replace a cooling entry whose time is over, unless the node's agent still has to read the
+  // cooling entry to forget the attachment. A pod may already have an address on standby. Once the agent knows of the
+  // reservation, the agent takes the address off standby.
   void DecideKeptAddress(ipam::BlockOffset offset) {
     if (block_.standby.contains(offset)) return;
     const auto found = block_.allocations.find(offset);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations in blocks: the controller writes an entry "! <reservation>" for each reserved address without another
+// Reservations in blocks: the controller writes an entry "! <reservation>" for each reserved address that has no other
 // entry.
 //
-// A pod that holds a reserved address keeps it, and the reserved entry follows when the address is freed. A node that
-// makes a block reads the pool, which withholds reserved addresses, before the node gives addresses of the block.
+// A pod that holds a reserved address keeps it. The controller writes the reserved entry when the address is freed. A
+// node that creates a block reads the pool before it gives addresses of the block, and the pool withholds reserved
+// addresses.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,11 @@
 
 namespace berth::reconciler {
 
-// Returns how `reserved` (of the block's space) changes a block. `pool`: the block's pool, for the count of free
-// addresses. If `may_remove` is false, no reserved entry is removed or replaced by that of another reservation.
+// How the reservations change one block.
 struct ReservedChange {
   std::optional<ipam::Block> after;     // nothing: the block is as it should be
   bool wants_removal = false;           // an entry would be removed if `may_remove` were true
-  std::optional<std::int64_t> next_ms;  // a reserved address still cools until this UNIX time (ms)
+  std::optional<std::int64_t> next_ms;  // until this UNIX time (ms) a reserved address still cools
 };
 [[nodiscard]] ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
                                           const std::vector<ReservedRange>& reserved, std::int64_t now_ms,

@@ -74,7 +74,7 @@ std::string NamesOf(const std::vector<ContestedAddress>& contested) {
   return names;
 }
 
-// When counts that differ may be written; nothing: now.
+// The earliest time at which changed counts may be written; nothing: now.
 std::optional<SteadyTime> NotBefore(const Pace& pace, bool matters) {
   if (!pace.counts_written) return std::nullopt;
   const SteadyTime due = *pace.counts_written + (matters ? kCountsPeriodMin : kCountsPeriod);

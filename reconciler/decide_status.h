@@ -2,9 +2,9 @@
 // Computes the statuses of pools and spaces, and which differences are written at once.
 //
 // Every agent of the cluster watches pools. So if a change of counts matters, the controller writes it at most once a
-// second, and otherwise at most every 10 s. A change matters if the total changes, if the last address goes or an
-// address is free again, if the last unclaimed block goes or there is one again, or if half of the blocks exist.
-// Conditions, withheld addresses and acceptance are written at once.
+// second, and otherwise at most every 10 s. A change matters in four cases: the total changes; the number of free
+// addresses becomes 0 or is no longer 0; the number of unclaimed blocks becomes 0 or is no longer 0; half of the blocks
+// exist. Conditions, withheld addresses and acceptance are written at once.
 #pragma once
 
 #include <chrono>
@@ -55,7 +55,7 @@ void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, c
 inline constexpr std::string_view kCountedCondition = "Counted";
 
 // If the pool has another namespaceSelector than other pools of its resource, sets the condition Counted to False. If
-// it has not and the condition was False, sets it to True.
+// the selectors are equal and the condition was False, sets the condition to True.
 void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Now& now);
 
 // A status to write. If only counts differ and are not due yet, the status keeps the old counts, and `wake` says when
@@ -63,7 +63,7 @@ void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, c
 template <typename Status>
 struct Wanted {
   Status status;
-  bool has_new_counts = false;  // or a new text of Contested, which is written as often
+  bool has_new_counts = false;  // or a new text of Contested, for which the same limit applies
   std::optional<SteadyTime> wake;
 };
 
@@ -73,7 +73,8 @@ struct Pace {
 };
 
 // If addresses are contested, sets the condition Contested to True. If none is contested and the condition was True,
-// sets it to False (decide_lost.h). If only other addresses are contested than before, writes that as often as counts.
+// sets it to False (decide_lost.h). If the condition stays True and only the contested addresses differ, writes the new
+// text only as often as counts.
 void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
                   const std::vector<ContestedAddress>& contested, const Pace& pace);
 

@@ -84,7 +84,7 @@ struct FreedEntry {
   bool was_terminal = false;     // the pod ended (Succeeded or Failed), and may still exist
   bool was_replaced = false;     // the pod lives, with other addresses
   bool sandbox_unknown = false;  // the pod is gone, and nobody saw its sandbox end
-  bool node_is_gone = false;     // the node is gone, and everything that ran there
+  bool node_is_gone = false;     // the node is gone, and with it all containers that ran there
 };
 // Replaces held entries by cooling entries, which tell the node's agent to forget the attachments. The performer first
 // asks the API server about each pod, or about the node that is gone.
@@ -92,8 +92,8 @@ struct FreeEntries {
   ipam::BlockView before;
   std::vector<FreedEntry> entries;
 };
-// Reports freed entries that the node's agent has written again, because the containers still exist. No request but an
-// event.
+// Reports freed entries that the node's agent has written again, because the containers still exist. The performer
+// sends only an event.
 struct ReportInUse {
   ipam::BlockView block;
   std::vector<FreedEntry> entries;
@@ -111,14 +111,15 @@ struct PutBack {
 };
 struct CreateAllocation {
   crds::Allocation allocation;
-  // Somebody deleted the object. If the garbage collector did, the pod is gone, so the performer first asks the API
-  // server.
+  // Somebody deleted the object. If the garbage collector deleted it, the pod is gone. So the performer first asks the
+  // API server for the pod.
   bool is_again = false;
 };
 struct DeleteAllocation {
   SeenAllocation allocation;
 };
-// Logs what would be freed, as block and entry, so that people can check it first. No request.
+// Logs the entries that the controller would free, with their blocks, so that people can check them first. The
+// performer sends no request.
 struct ReportOrphans {
   std::set<std::pair<std::string, std::string>> entries;
 };
@@ -179,15 +180,16 @@ struct OrphanFindings {
   // Entries of pods whose deletion the controller did not see, on nodes that are not gone and were Ready since; by UID
   // of the pool.
   std::map<std::string, std::size_t> unseen;
-  bool is_braked = false;  // there are so many of them that no entry is freed
+  bool is_braked = false;  // so many entries are in `unseen` that the controller frees no entry
 };
 
 struct Decision {
   std::vector<Action> actions;  // in the order in which to perform them (Controller::InOrder)
-  // Objects about which the controller can decide only on a world that was just compared with consistent lists.
+  // Objects about which the controller can decide only on a relisted world (decide.h).
   std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;
-  // By UID of the pool. Nothing: not compared, or not for long enough to say that no address is contested.
+  // By UID of the pool. Nothing: the controller has not compared pods with blocks, or not for long enough to say that
+  // no address is contested.
   std::optional<std::map<std::string, std::vector<ContestedAddress>>> contested;
   // UIDs of pools with too few blocks for their nodes. Nothing: not examined.
   std::optional<std::set<std::string>> scarce;
@@ -208,8 +210,8 @@ struct ControllerState {
   // When counts were last written, by UID of the pool and by name of the space.
   std::map<std::string, std::chrono::steady_clock::time_point> pool_counts_written;
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
-  // Writes that free entries and whose answers were lost, by block: the entries, and the block as the write leaves it,
-  // except for its version.
+  // Writes in doubt that free entries, by block: the freed entries, and the block after the write (except for its
+  // version).
   struct InDoubt {
     ipam::Block after;
     std::vector<FreedEntry> freed;
@@ -230,7 +232,7 @@ struct ControllerState {
     std::uint64_t version = 0;
   };
   std::optional<LeasesAsked> leases;
-  // Until this time the pods may be as old as the version that the previous leader left.
+  // Until this time the world may still show pods as they were at the version that the previous leader left.
   SteadyTime pods_are_old_until = SteadyTime::min();
   // The pods of a node from a consistent list, by node; `at`: when the list was requested.
   struct PodsListed {
@@ -241,7 +243,8 @@ struct ControllerState {
   // When the address counts of a Node were last written, by node.
   std::map<std::string, SteadyTime> numbers_written;
   NodePatches node_patches;
-  // Nodes whose last event said that they show no count, or may have said so before this controller led.
+  // Nodes whose last event said that the Node shows no count, or may have said so before this controller became the
+  // leader.
   std::set<std::string> without_numbers;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times are kept by name. If a block is made again, its time begins anew, provided that an update has found it missing
-// or not empty in between.
+// Stores a time for each name of a block. If somebody deletes a block and creates it again, the block's time restarts,
+// provided that an update in between has found no empty block of this name.
 #include "reconciler/empty_blocks.h"
 
 #include <utility>

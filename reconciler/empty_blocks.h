@@ -13,9 +13,9 @@
 
 namespace berth::reconciler {
 
-// How long a block has to be seen empty before it may be removed, whoever needs it. Within this time the node's agent
-// writes an entry again that somebody removed, the kubelet reports the addresses of its pods, and the watch of pods
-// catches up with the watch of blocks.
+// How long the controller has to see a block empty before it may delete the block, even if a node needs a block
+// urgently. Within this time the node's agent writes an entry again that somebody removed, the kubelet reports the
+// addresses of its pods, and the watch of pods catches up with the watch of blocks.
 inline constexpr std::chrono::seconds kSeenEmptyMin{5};
 
 class EmptyBlocks {

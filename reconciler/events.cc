@@ -26,7 +26,7 @@ std::string EventName(const Announcement& announcement, std::int64_t now_ms) {
   const std::string end = "." + std::to_string(now_ms) + "." + announcement.reason;
   std::string name = announcement.name;
   if (name.size() + end.size() > kNameMax) {
-    const std::string uid = "." + announcement.uid;  // keeps the names of two objects apart that begin alike
+    const std::string uid = "." + announcement.uid;  // two objects' names may have the same beginning
     name.resize(kNameMax - uid.size() - end.size());
     while (name.ends_with('-') || name.ends_with('.')) name.pop_back();
     name += uid;
@@ -43,7 +43,7 @@ bool IsGood(const crds::Condition& condition) {
   return condition.status == (is_good_if_true ? "True" : "False");
 }
 
-// The names of the first items, and how many more there are.
+// The names of the first kNamedMax items, and the number of the other items.
 template <typename Item, typename Name>
 std::string Named(const std::vector<Item>& items, const Name& name, const std::string& separator = ", ") {
   std::string text;

@@ -13,7 +13,7 @@ namespace berth::reconciler {
 
 namespace {
 
-// Enough for every pod that there may be; sums of this limit do not overflow.
+// More addresses than all pods of a cluster can need; sums of this limit do not overflow.
 constexpr std::int64_t kLeftMax = std::int64_t{1} << 40;
 
 // nullptr unless the pool is a Shared pool that counts.
@@ -23,7 +23,7 @@ const ipam::Pool* SharedPoolOf(const SeenPool& seen) {
   return counts ? &*seen.pool : nullptr;
 }
 
-// The pool's free addresses, without the unclaimed addresses that one of `others` has too.
+// The number of the pool's free addresses, without unclaimed addresses that are also in a pool of `others`.
 ipam::Uint128 FreeBeside(const std::vector<const ipam::Pool*>& others, const ipam::Pool& pool, const Census& census) {
   ipam::IntervalSet unclaimed = census.UnclaimedOf(pool.uid);
   const ipam::Uint128 before = unclaimed.Count();
@@ -64,7 +64,7 @@ extender::Snapshot SnapshotOf(const SnapshotScope& scope) {
 
 extender::Seen SeenIn(const World& world, const std::string& key, const std::string& uid) {
   const SeenPod* const pod = world.pods.Find(key);
-  // A pod may have been made again under its name, and the world may still show the previous pod.
+  // Somebody may have created the pod again with the same name, and the world may still show the previous pod.
   if (pod == nullptr || pod->uid != uid) return extender::Seen::kUnknown;
   const bool is_settled = !pod->node.empty() || pod->is_terminal;
   return is_settled ? extender::Seen::kSettled : extender::Seen::kWaiting;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Health: /healthz says that the process runs, /readyz whether it can lead, /metrics what it counted.
+// Health: three paths over HTTP. /healthz says that the process runs, /readyz says whether the process can lead, and
+// /metrics returns the metrics.
 #pragma once
 
 #include <functional>

@@ -111,7 +111,7 @@ std::vector<HeldEntries::Entry> HeldEntries::Of(const std::string& holder) const
   const auto [first, last] = by_holder_.equal_range(std::hash<std::string>()(holder));
   for (auto at = first; at != last; ++at) {
     Entry entry = At(at->second);
-    // Holders may have the same hash.
+    // Two holders may have the same hash.
     if (HolderOf(entry.held) == holder) entries.push_back(std::move(entry));
   }
   std::ranges::sort(entries, {}, &Entry::key);

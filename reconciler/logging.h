@@ -13,8 +13,8 @@ namespace berth::reconciler {
 // `level`: debug, info, warn or error.
 void SetUpLogging(const std::string& level, bool as_json);
 
-// A text that another program wrote, as the value of a key: as it is if it has only characters of Kubernetes names,
-// ":" and "/", otherwise quoted. So the text cannot look like another key or line.
+// Makes the value of a key from a text that another program wrote. Quotes the text unless it has only characters of
+// Kubernetes names, ":" and "/". So the text cannot look like another key or line.
 [[nodiscard]] std::string LogValue(const std::string& foreign);
 
 // Logs a write of a pool's status: a change of the condition Ready at level info, anything else at debug.

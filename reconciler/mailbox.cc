@@ -77,8 +77,8 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.blocks(),
       [&world](SeenBlock block) { world.PutBlock(std::move(block)); },
       [&world](const std::string& name) { world.RemoveBlock(name); });
-  // Vanished pods come before Put and Remove: `vanished` has the pods' last states, and only the first note of a pod
-  // counts.
+  // Apply vanished pods before Put and Remove: `vanished` has the pods' last states, and the world keeps only the first
+  // note about a vanished pod.
   for (const auto& [pod, was_seen] : vanished) {
     if (was_seen) {
       world.pods.ObserveDeletion(pod, now);
@@ -91,7 +91,7 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       world.pods.all(),
       [&](SeenPod pod) { world.pods.Put(std::move(pod), now); },
       [&](const PodKey& key) { world.pods.Remove(key, now); });
-  // The version comes after the changes: a pod that vanished in this fetch still existed at the previous version.
+  // Set the version after the vanished pods: a pod that vanished in this fetch still existed at the previous version.
   world.pods.AdvanceTo(pods_version);
   ApplyEach(
       std::move(nodes),

@@ -57,17 +57,18 @@ class Mailbox {
   // The watch saw the deletion of a pod, at that version if it is not 0. `pod`: its last state, because the pod may
   // have come and gone between two fetches.
   void ObserveDeletion(SeenPod pod, std::uint64_t version = 0);
-  // The pod watch is complete up to `version`. The version of a deletion or a list comes together with it
-  // (ObserveDeletion, ReplacePods), never before, so that a successor which watches from there misses nothing.
+  // The pod watch is complete up to `version`. ObserveDeletion and ReplacePods set the version together with the
+  // deletion or the list, never earlier, so that a successor that watches from this version misses nothing.
   void AdvancePodsTo(std::uint64_t version);
 
-  // Brings the world up to date. Ignores events of the watch about versions older than the world's: the world gets a
-  // newer version from the answer to a request of the controller, while the watch lags. Believes lists, because after a
-  // restored backup, an older version may be the present one. `now`: the time at which vanished pods count as vanished.
+  // Brings the world up to date. Ignores an event of the watch if the world has a newer version of the object: the
+  // controller's own requests bring newer versions into the world while the watch lags. Takes older versions from a
+  // list, because after a restored backup an older version may be the present one. `now`: the time at which vanished
+  // pods count as vanished.
   void FetchInto(World& world, SteadyTime now);
 
-  // True if pools, spaces, reservations and blocks were listed once. Before that, an object that is not in the world
-  // may exist. World::knows_holders answers for pods, nodes and Leases.
+  // True if pools, spaces, reservations and blocks were listed once. Before that, objects may exist that the world does
+  // not contain. World::knows_holders answers for pods, nodes and Leases.
   [[nodiscard]] bool IsLoaded() const;
 
   // Waits until there is something to fetch, or until the deadline. Pods, nodes, Leases and IPAllocations change often,

@@ -30,7 +30,8 @@ const std::vector<double>& SecondsBuckets() {
   return kEdges;
 }
 
-// Gauges of things that come and go: Clear removes all, and those that still exist are set again.
+// Gauges of objects that appear and disappear: Clear removes all gauges, and the caller then sets those of the objects
+// that still exist.
 class Board {
  public:
   Board(prometheus::Registry& registry, const char* name, const char* help)

@@ -22,7 +22,7 @@ inline const std::string& NameOf(const SeenNode& node) { return node.name; }
 inline AllocationKey NameOf(const SeenAllocation& one) { return AllocationKeyOf(one.name_space, one.name); }
 inline const std::string& NameOf(const SeenLease& lease) { return lease.node; }
 
-// The version as a number. 0 for kinds of which only the watch puts objects into the world.
+// The version as a number. 0 for a kind whose objects only the watch puts into the world.
 inline std::uint64_t VersionOf(const SeenPool& pool) { return k8sclient::ParseVersion(pool.meta.resource_version); }
 inline std::uint64_t VersionOf(const crds::Space& space) {
   return k8sclient::ParseVersion(space.meta.resource_version);

@@ -25,7 +25,8 @@ void Nodes::PutWritten(SeenNode node) {
 void Nodes::PutShown(SeenNode node, SteadyTime now) {
   Shown& shown = shown_[node.name];
   if (shown.uid != node.uid) {
-    // The scheduler may not know yet that somebody made the Node again, and still use the counts of the previous Node.
+    // Somebody deleted the Node and created it again. The scheduler may not know this yet, and may still use the counts
+    // of the previous Node.
     for (const std::string& resource : shown.present) shown.absent_since[resource] = now;
     if (shown.uid.empty()) shown.first_seen = now;
     shown.present.clear();

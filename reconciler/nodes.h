@@ -67,7 +67,7 @@ class Nodes {
   // nullptr: there is no such Node.
   [[nodiscard]] const SeenNode* Find(const std::string& name) const;
   // Since when the watch has shown the Node without a count of the resource. Nothing: the watch shows a count, the
-  // controller has written one that the watch has not shown yet, or there is no such Node.
+  // watch has not shown yet a count that the controller has written, or there is no such Node.
   [[nodiscard]] std::optional<SteadyTime> AbsentSince(const std::string& node, const std::string& resource) const;
   // True if the watch has shown a count of the resource on a Node of that name, or this controller has written one. The
   // deletion of the Node resets this.

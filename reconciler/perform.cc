@@ -36,14 +36,14 @@ namespace {
 
 // Time limit of an event, for which nothing waits.
 constexpr std::chrono::milliseconds kEventLimit{2'000};
-// If an event fails, no event is tried for this many times as long as its request took: events may be in an etcd of
-// their own, and nothing else should wait for that etcd. 2 s without an answer make a pause of 30 s.
+// After a failed event, no event is sent for this many times as long as the request took: 30 s after 2 s without an
+// answer. The API server may keep events in an etcd of their own, and nothing else should wait for this etcd.
 constexpr int kEventPauseFactor = 15;
 
 // Limit of entries in one write of a block: the performer first asks for each entry's pod, all within one time limit.
 constexpr std::size_t kEntriesMax = 20;
 
-// How far a watch may be behind the API server.
+// The longest time that a watch may be behind the API server.
 constexpr std::chrono::seconds kWatchMax{10};
 
 // Time between two events of a pool with the same reason.
@@ -53,7 +53,7 @@ using nlohmann::json;
 
 std::unexpected<Error> Vanished(const ObjectKey& key) { return Fail(ErrorCode::kNotFound, key + " is gone"); }
 
-// The API server says about a pod what the watch has not shown yet: try again when the watch may have shown it.
+// The watch does not show yet what the API server says about a pod: the controller tries again a little later.
 std::unexpected<Error> BehindItsWatch(std::string what) {
   return std::unexpected(Error{.code = ErrorCode::kConflict,
                                .message = std::move(what) + ", which the controller's watch has not shown yet",
@@ -185,7 +185,7 @@ struct Performer::Visitor {
       if (asked == kEntriesMax) break;
       const auto is_gone = MayBeFreed(one, after.cidr.At(one.offset));
       if (!is_gone) {
-        // No request can ask for a pod of such a name. The other entries of the block are freed without this one.
+        // kInvalid: no pod can have the name in this entry. Leave the entry out, and free the block's other entries.
         skipped = std::unexpected(is_gone.error());
         if (is_gone.error().code != ErrorCode::kInvalid) return skipped;
         continue;
@@ -334,8 +334,8 @@ struct Performer::Visitor {
     return {};
   }
 
-  // Writes no event that repeats the Node's last one, and news of a count only if an event may have said that there is
-  // none.
+  // Writes no event that repeats the Node's last event. Writes that the Node shows a count only if an earlier event may
+  // have said that the Node shows none.
   void TellOfNumbers(const SeenNode& node, const ShowNumbers& action) const {
     if (action.news.empty()) return;
     const bool is_new = action.is_bad_news ? state.without_numbers.insert(node.name).second
@@ -377,14 +377,14 @@ struct Performer::Visitor {
                                         std::string(kEventsPath),
                                         EventOf(announcement, now.unix_ms),
                                         k8sclient::CallOptions::Within(kEventLimit, options.stop));
-    // An event that exists already was written, and the answer was lost.
+    // kAlreadyExists: the event was written, and the answer was lost.
     if (told || told.error().code == ErrorCode::kAlreadyExists) return;
     events_again = clock.Now() + kEventPauseFactor * (clock.Now() - began);
     spdlog::debug("cannot write an event object={} err={}", announcement.name, Quoted(told.error().message));
   }
 
   // True if a pool's event with the same reason was written less than a minute ago; otherwise notes this event. A pool
-  // that is about full may change its condition a hundred times a minute.
+  // that is almost full may change its condition a hundred times a minute.
   [[nodiscard]] bool IsToldAlready(const Announcement& announcement) const {
     if (announcement.kind != crds::kPoolKind) return false;
     std::erase_if(state.pool_events, [this](const auto& item) { return item.second + kPoolEventPeriod <= now.steady; });
@@ -405,7 +405,7 @@ struct Performer::Visitor {
     const auto pods = ReadPodsOf(api, block.node, options);
     if (!pods) {
       Error failed = pods.error().Within("pods of node " + block.node);
-      failed.code = ErrorCode::kInternal;  // nothing about other requests
+      failed.code = ErrorCode::kInternal;  // the error says nothing about other requests
       return std::unexpected(std::move(failed));
     }
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };
@@ -419,7 +419,7 @@ struct Performer::Visitor {
     auto is_node_gone = IsNodeGone(one.node);
     if (!is_node_gone || !*is_node_gone) return is_node_gone;
     if (!CanBePod(one.entry)) return is_node_gone;
-    // The machine may be up again and start pods, before its Node is Ready and before the watch shows the pods.
+    // The machine may run again and start pods before its Node is Ready, and before the watch shows the pods.
     return IsPodGone(api, one, address, options);
   }
 
@@ -434,7 +434,7 @@ struct Performer::Visitor {
     return is_gone;
   }
 
-  // `objects`: those of the collection.
+  // `objects`: the world's objects of the collection that the action names.
   template <typename Seen>
   [[nodiscard]] Expected<void> WriteFinalizers(const SetFinalizers& action, const std::map<std::string, Seen>& objects,
                                                Expected<Seen> (*read)(json)) const {

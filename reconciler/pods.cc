@@ -9,8 +9,8 @@ namespace berth::reconciler {
 
 namespace {
 
-// If this many pods of one owner are deleted in the foreground, all pods of the owner are expected to be. Fewer pods
-// may be deleted one by one, while the others live on.
+// If somebody deletes this many pods of one owner in the foreground, the controller expects that all pods of the owner
+// will be deleted. Fewer pods may be deleted one by one, while the owner's other pods stay.
 constexpr std::size_t kCascadeMin = 3;
 
 }  // namespace
@@ -79,7 +79,8 @@ void Pods::ObserveDeletion(const SeenPod& pod, SteadyTime now) {
 }
 
 void Pods::NoteAbsent(const SeenPod& pod, SteadyTime now) {
-  // Since the last look the scheduler may have bound the pod, and its container may run. A phase stays terminal.
+  // Since the controller last saw the pod, the scheduler may have bound the pod, and the pod's containers may run. But
+  // a pod that was in a terminal phase stays terminal.
   const bool has_ended = pod.is_terminal && pod.HasEndedSandbox();
   NoteVanished(pod, has_ended ? SandboxAtEnd::kEnded : SandboxAtEnd::kUnseen, now);
 }

@@ -30,8 +30,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 using PodKey = std::string;
 [[nodiscard]] PodKey PodKeyOf(const std::string& name_space, const std::string& name);
 
-// One of all pods that have had that name: the name and the identity. The name is needed because anybody may write any
-// identity into a pod's annotation config.mirror, and this must say nothing about other pods.
+// Identifies a pod among all pods that have had its name. The identity alone is not enough: anybody may write any
+// identity into a pod's annotation config.mirror, and such a pod must not count as another pod.
 using PastPod = std::pair<PodKey, std::string>;  // the name, and SeenPod::identity()
 
 // Units of `ipam.berth.dev/<resource>` that a pod requests.
@@ -55,15 +55,16 @@ struct SeenPod {
   bool is_host_network = false;
   bool is_cascading = false;  // deleted in the foreground: what the pod owns is deleted first, while the pod runs
   std::size_t owner = 0;      // hash of the UID of the pod's controller, such as a ReplicaSet; 0: none
-  // True if the pod has its network. `addresses` do not say so: after a sandbox has ended, the kubelet goes on
-  // reporting its addresses until the next sandbox has others.
+  // True if the pod has its network. `addresses` cannot show this: after a sandbox has ended, the kubelet reports the
+  // sandbox's addresses until the next sandbox has other addresses.
   bool has_sandbox = false;
   std::vector<UnitRequest> requests = {};  // one for each resource, all above 0
   // One unit of each resource in the pod's annotation ipam.berth.dev/resources; nullptr: there is no such annotation.
   std::shared_ptr<const std::vector<UnitRequest>> named = {};
   // The scheduler found no node for the pod (condition PodScheduled=False, reason Unschedulable) and tries again.
   bool is_unschedulable = false;
-  // The nodes on which the pod may run. nullptr unless the pod is unschedulable, because nobody needs it then.
+  // The nodes on which the pod may run. nullptr unless the pod is unschedulable: only for such a pod does the
+  // controller use the placement.
   std::shared_ptr<const Placement> placement = {};
 
   // The pod is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
@@ -126,13 +127,14 @@ class Pods {
   [[nodiscard]] const std::map<PodKey, SeenPod>& all() const { return pods_; }
   [[nodiscard]] bool IsAnyLivingOn(const std::string& node) const { return living_on_.contains(node); }
 
-  // True if the pod is being deleted in the foreground, or will be in a moment, because other pods of its owner are.
+  // True if the pod is being deleted in the foreground, or will be in a moment, because other pods of its owner are
+  // being deleted in the foreground.
   [[nodiscard]] bool IsCascading(const SeenPod& pod) const;
 
   // Pods that are bound to a node and want an address of their own, and since when they were seen without one.
   [[nodiscard]] const std::map<PodKey, SteadyTime>& waiting() const { return waiting_; }
 
-  // nullptr: the pod is not known to have vanished, or it is forgotten.
+  // nullptr: the controller has not seen that the pod vanished, or has forgotten the pod.
   [[nodiscard]] const VanishedPod* FindVanished(const PastPod& pod) const;
   // Forgets the pods that vanished before that time, except those that are kept.
   void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);

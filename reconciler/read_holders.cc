@@ -28,7 +28,7 @@ using nlohmann::json;
 
 // The kubelet sets it on the mirror of a static pod.
 constexpr const char* kMirrorAnnotation = "kubernetes.io/config.mirror";
-// People set it: the resources of which the pod needs an address.
+// People set it. Its value names the resources of which the pod needs an address.
 constexpr const char* kResourcesAnnotation = "ipam.berth.dev/resources";
 // The kubelet sets it (Kubernetes 1.29 and newer): True from when a sandbox has its network until that sandbox ends.
 constexpr std::string_view kSandboxCondition = "PodReadyToStartContainers";
@@ -41,7 +41,8 @@ constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
 constexpr std::size_t kListMax = 4096;  // limit of taints, conditions or addresses: more than any object has
 constexpr std::size_t kTextMax = 1 << 16;
 
-// Leaves out addresses that cannot be read, instead of the whole pod: a pod that is not in the world counts as gone.
+// Leaves out addresses that cannot be read. It does not leave out the whole pod, because a pod that is not in the world
+// counts as gone.
 std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
   std::vector<ipam::Address> addresses;
   status.ForEach("podIPs", kListMax, [&addresses](const FieldReader& one) {
@@ -90,7 +91,7 @@ Expected<SeenPod> ReadPod(json object) {
   const FieldReader spec = document.Object("spec");
   const FieldReader status = document.Object("status");
   const std::string phase = status.String("phase", kTextMax);
-  // Kubernetes allows any number.
+  // Limit the number, because Kubernetes allows any number.
   const auto seconds_of = [](const FieldReader& fields, const char* name) {
     using Limits = std::numeric_limits<std::int64_t>;
     return fields.Integer(name, Limits::min(), Limits::max());
@@ -152,7 +153,8 @@ Expected<SeenNode> ReadNode(json object) {
     if (condition.String("type", kTextMax) == "Ready") ready = condition.String("status", kTextMax);
   });
   node.is_ready = ready == "True";
-  // A kubelet that comes up again says False before it says True, and the taint is still there: the machine is on.
+  // A kubelet that starts again reports Ready=False before it reports Ready=True. Then the machine is on, even if the
+  // Node still has the taint.
   const bool is_heard = node.is_ready || ready == "False";
   document.Object("spec").ForEach("taints", kListMax, [&](const FieldReader& taint) {
     if (taint.String("key", kTextMax) == kOutOfService && !is_heard) node.is_out_of_service = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the API server's JSON into what the world keeps.
 //
-// An object that cannot be read is kept too, with what is certain: the object exists, and it still holds what it held
-// before.
+// The world also keeps an object that cannot be read, with the facts that are certain: the object exists, and it still
+// holds the addresses that it held before.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

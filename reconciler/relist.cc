@@ -54,7 +54,8 @@ Expected<BlockMetas> ListBlockMetas(k8sclient::Api& api, const k8sclient::CallOp
   const auto take = [&metas](const nlohmann::json& item) {
     auto meta = crds::ParseObjectMeta(item, crds::kBlockKind);
     if (!meta) return LogLeftOut(item, meta.error());
-    // A block with any other name has no range of addresses, so no node meets it when it looks for a block.
+    // An object whose name is not the name of a block has no range of addresses. So no node that looks for a block
+    // finds this object.
     if (const auto identity = crds::ParseBlockName(meta->name); !identity) return LogLeftOut(item, identity.error());
     std::string name = meta->name;
     metas.emplace(std::move(name), *std::move(meta));
@@ -79,9 +80,9 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed, const s
   for (const auto& [name, meta] : listed) {
     const auto known = world.blocks().find(name);
     const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
-    // After a restored backup, the watch may not show the block before the block changes.
+    // After somebody has restored a backup, the watch may show the block only when the block changes.
     const bool is_restored = is_known && k8sclient::IsOlder(meta.resource_version, known->second.resource_version);
-    // If the node writes the block often, a write that is based on the watch's version conflicts each time.
+    // If the node writes the block often, each write that is based on the watch's version meets a conflict.
     const bool is_wanted =
         is_known && known->second.resource_version != meta.resource_version && wanted.contains(BlockKey(name));
     if (!is_known || is_restored || is_wanted) unread.push_back(name);

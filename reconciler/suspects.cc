@@ -22,7 +22,7 @@ std::string_view NetworkOf(const ipam::HeldEntry& entry) {
   return std::string_view(entry.attachment).substr(0, entry.attachment.find('-'));
 }
 
-// The suspicion against an entry whose pod does not exist, or whose pod's name another pod has.
+// The suspicion against an entry whose pod does not exist. Another pod may have the same name.
 Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const PastPod pod = PastPodOf(entry);
   if (const auto vanished = pods.FindVanished(pod)) {
@@ -35,7 +35,7 @@ Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now
   return {.cause = Cause::kAbsent, .since = now};
 }
 
-// True if the cooling entry of a controller stands in the place of this entry.
+// True if the block now has, in the place of this entry, a cooling entry that a controller wrote.
 bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
   const auto seen = world.blocks().find(entry.key.first);
   if (seen == world.blocks().end() || seen->second.block == nullptr) return false;
@@ -68,7 +68,7 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
     freed_.insert_or_assign({block, one.offset}, Freed{.text = one.text, .at = now});
   for (const HeldEntries::Place& place : held.went()) {
     const HeldEntries::Entry entry = HeldEntries::Read(place);
-    // Another controller may have freed the entry before that controller ended.
+    // The previous leader may have freed the entry just before it ended.
     if (IsFreedIn(world, entry)) freed_.insert_or_assign(entry.key, Freed{.text = entry.text, .at = now});
     suspects_.erase(entry.key);
     returned_.erase(entry.key);
@@ -112,7 +112,7 @@ void Suspects::CheckAll(const HeldEntries& held, const World& world) {
 
 void Suspects::Return(const World& world, const HeldEntries::Entry& entry) {
   returned_.insert(entry.key);
-  suspects_.erase(entry.key);  // its waiting time begins anew
+  suspects_.erase(entry.key);  // the entry's waiting time restarts
   Check(world, entry);
   if (suspects_.contains(entry.key)) returned_now_.push_back(entry.key);
 }

@@ -26,14 +26,14 @@ namespace berth::reconciler {
 
 // Why an entry's pod may be gone.
 enum class Cause : std::uint8_t {
-  kVanished,  // the controller saw that the pod vanished, and the sandbox has ended or an agent can look for it
+  kVanished,  // the controller saw the pod vanish; the sandbox has ended, or an agent can look for it
   kAbsent,    // the pod does not exist, and the controller did not see it vanish
   // The pod is gone, and its sandbox may still exist: somebody deleted the pod by force, or nobody saw the sandbox end
   // and no agent can look for it. Or the agent wrote the entry again after a controller had freed it.
   kSandboxUnknown,
   kTerminal,  // Succeeded or Failed
-  // The pod lives, and has had another sandbox with other addresses since: the kubelet makes a sandbox only when the
-  // previous one has ended.
+  // The pod lives, and has had a newer sandbox with other addresses since this entry was written. The kubelet makes a
+  // sandbox only when the previous sandbox has ended.
   kReplaced,
   // Nobody can know what became of the pod: the entry names no pod, or a static pod without a mirror. A missing mirror
   // proves nothing.
@@ -44,7 +44,7 @@ struct Suspicion {
   Cause cause = Cause::kUnknown;
   std::chrono::seconds grace{0};  // how long the end of the pod may take, if that is known
   SteadyTime since;
-  // Renewals of the node's Lease since `since`; renewals that the watch showed together count as one.
+  // Number of renewals of the node's Lease since `since`. Renewals that the watch showed at the same time count as one.
   std::uint64_t renewals = 0;
   std::optional<SteadyTime> first_renewal = {};
 };
@@ -57,7 +57,8 @@ struct Suspect {
   std::string node;  // the node on which the address is held
   std::string pool_uid;
   Suspicion suspicion;
-  // The version of Leases after which the next renewal counts. Nothing: the controller has to ask for it (AskLeases).
+  // A renewal counts if its version is later than this version of the Leases. Nothing: the controller has to ask for it
+  // (AskLeases).
   std::optional<std::uint64_t> renewed_at = {};
   bool node_was_ready = false;  // since the suspicion began
 };
@@ -82,7 +83,8 @@ class Suspects {
   // Suspects that a controller freed, and that the node's agent has written again since the last Update because their
   // containers still exist.
   [[nodiscard]] const std::vector<EntryKey>& returned() const { return returned_now_; }
-  // Since when there has been neither such a Node nor a living pod on it; for nodes with a block or a suspect.
+  // Since when there has been no Node object of this name and no living pod on the node. Only for nodes with a block or
+  // a suspect.
   [[nodiscard]] std::optional<SteadyTime> GoneSince(const std::string& node) const;
 
  private:
@@ -102,7 +104,7 @@ class Suspects {
     SteadyTime at;
   };
   std::map<EntryKey, Freed> freed_;  // for an hour, because the agent may be away
-  std::set<EntryKey> returned_;      // as long as these entries stand
+  std::set<EntryKey> returned_;      // kept while these entries exist
   std::vector<EntryKey> returned_now_;
   std::set<EntryKey> replaced_;                   // entries after which another sandbox of the pod came
   std::map<std::string, SteadyTime> gone_since_;  // by node

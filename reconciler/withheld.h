@@ -33,8 +33,8 @@ namespace berth::reconciler {
 [[nodiscard]] ipam::IntervalSet WithheldSet(const World& world, const std::vector<crds::AcceptedPool>& accepted,
                                             const std::vector<ReservedRange>& reserved);
 
-// The set as at most `limit` ranges. If the set has more, ranges with the smallest gaps between them are joined: an
-// address too many is withheld rather than one too few. Requires: limit >= 2, one for each family.
+// The set as at most `limit` ranges. If the set has more ranges, joins ranges with the smallest gaps between them. So
+// the result may withhold some more addresses, but never fewer. Requires: limit >= 2, one for each family.
 [[nodiscard]] std::vector<ipam::AddressRange> AtMost(const ipam::IntervalSet& set, std::size_t limit);
 
 }  // namespace berth::reconciler

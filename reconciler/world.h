@@ -68,7 +68,7 @@ struct EntryCounts {
   // Addresses on standby without an entry; the node's agent may have given them to pods already (docs/adr/0008).
   std::uint32_t standby = 0;
   // Cooling entries with an old entry whose network namespace the node's agent has not checked yet (ipam::FreedUnder).
-  // The agent removes them when they are over.
+  // The agent removes these entries when their time is over.
   std::uint32_t unchecked = 0;
 
   // True if a pod has or may have an address of the block.
@@ -88,7 +88,7 @@ struct SeenBlock {
   EntryCounts entries;
   bool is_own_write = false;  // the controller itself wrote this version of the block
 
-  // UNIX time (ms) at which the block's last cooling entry is over; 0: none cools.
+  // UNIX time (ms) at which the block's last cooling entry ends; 0: no entry cools.
   [[nodiscard]] std::int64_t CoolsUntil(std::int64_t now_ms) const;
   // True if the block is not in use and no entry cools any more. Reserved entries, and cooling entries that are over,
   // do not count.
@@ -106,7 +106,7 @@ class World {
   std::map<std::string, SeenReservation> reservations;
   Pods pods;
   Nodes nodes;
-  // Pods, nodes and their Leases were listed, so one that is not in the world does not exist.
+  // Pods, nodes and their Leases were listed: an object of these kinds that is not in the world does not exist.
   bool knows_holders = false;
   Allocations allocations;
   bool knows_allocations = false;  // IPAllocations were listed
@@ -115,7 +115,7 @@ class World {
   void PutBlock(SeenBlock block);
   void RemoveBlock(const std::string& name);
 
-  // Grows when a block appears or goes, and not when only entries change.
+  // Grows when a block is added or removed, but not when only entries change.
   [[nodiscard]] std::uint64_t block_set_version() const { return block_set_version_; }
 
   // nullptr if no pool has that UID. A pool that is being deleted is found too.
