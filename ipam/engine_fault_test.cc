@@ -43,7 +43,7 @@ class EngineFaults : public EngineTest, public testing::WithParamInterface<Fault
   std::multiset<std::string> others_;
 };
 
-TEST_P(EngineFaults, AnAddThenDelLeavesNothing) {
+TEST_P(EngineFaults, AnAddAndThenADelLeaveNoEntry) {
   FailWrite();
   static_cast<void>(engine_.Add(Request(1, Pools())));
   store_.faults.clear();
@@ -63,7 +63,7 @@ TEST_P(EngineFaults, AnAddThatSucceedsIsRecordedOncePerFamily) {
   EXPECT_EQ(AllHeld(), want);
 }
 
-TEST_P(EngineFaults, AnAddAgainAfterAFailureHasOneAddressPerFamily) {
+TEST_P(EngineFaults, ARepeatedAddAfterAFailureHasOneAddressPerFamily) {
   FailWrite();
   static_cast<void>(engine_.Add(Request(1, Pools())));
   store_.faults.clear();
@@ -75,7 +75,7 @@ TEST_P(EngineFaults, AnAddAgainAfterAFailureHasOneAddressPerFamily) {
   EXPECT_EQ(AllHeld(), want);
 }
 
-TEST_P(EngineFaults, ADelAgainAfterAFailureLeavesNothing) {
+TEST_P(EngineFaults, ARepeatedDelAfterAFailureLeavesNoEntry) {
   ASSERT_TRUE(engine_.Add(Request(1, Pools())));
   FailWrite();
   static_cast<void>(engine_.Del(TestAttachment(1)));
@@ -85,7 +85,7 @@ TEST_P(EngineFaults, ADelAgainAfterAFailureLeavesNothing) {
   ExpectOnlyOthersHold();
 }
 
-TEST_P(EngineFaults, AnotherAttachmentNeverGetsAnAddressThatALateWriteBrings) {
+TEST_P(EngineFaults, NoAttachmentGetsAnAddressThatALateWriteGivesToAnother) {
   FailWrite();
   const auto first = engine_.Add(Request(1, Pools()));
   store_.faults.clear();

@@ -31,7 +31,7 @@ struct CountingStore : ModelBlockStore {
   int consistent_lists = 0;
 };
 
-TEST_F(FullPool, BeforeAPoolWithRoomCostsNoConsistentList) {
+TEST_F(FullPool, CostsNoConsistentListIfALaterPoolHasAFreeAddress) {
   PutFull("tiny1", "10.77.0.0/32", 1);
   PutFull("tiny2", "10.78.0.0/32", 2);
   CountingStore store{cluster_, "n1"};
@@ -66,7 +66,7 @@ class TrustingStore : public ModelBlockStore {
   ModelCluster& cluster_;
 };
 
-TEST_F(FullPool, GivesNoAddressOfANewBlockThatWasReservedSinceTheAddFirstReadThePool) {
+TEST_F(FullPool, GivesNoAddressThatWasReservedBeforeItsBlockWasCreated) {
   Put(TestPool("two", "10.77.0.0/31"));
   TrustingStore store(cluster_);
   EXPECT_EQ(Texts(Engine(store, runtime_).Add(Request(1, {"two"}))), std::vector<std::string>{"10.77.0.1"});

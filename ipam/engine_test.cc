@@ -21,19 +21,21 @@ TEST_F(Add, AnswersOneAddressOfTheFamilyOfThePool) {
   EXPECT_TRUE(cluster_.pools["v4"].subnet.Contains(result->addresses[0].address));
 }
 
-TEST_F(Add, RecordsWhatItAnswers) {
+TEST_F(Add, RecordsTheAddressThatItAnswers) {
   const auto result = engine_.Add(Request(1, {"v4"}));
   EXPECT_EQ(AllHeld(), (std::multiset<std::string>{result->addresses[0].address.ToString()}));
 }
 
-TEST_F(Add, TakesTheMaskOfTheSubnet) { EXPECT_EQ(engine_.Add(Request(1, {"v4"}))->addresses[0].prefix_length, 24); }
+TEST_F(Add, AnswersThePrefixLengthOfTheSubnet) {
+  EXPECT_EQ(engine_.Add(Request(1, {"v4"}))->addresses[0].prefix_length, 24);
+}
 
-TEST_F(Add, AgainAnswersTheSame) {
+TEST_F(Add, AnswersTheSameAddressWhenItIsRepeated) {
   const auto first = Texts(engine_.Add(Request(1, {"v4", "v6"})));
   EXPECT_EQ(Texts(engine_.Add(Request(1, {"v4", "v6"}))), first);
 }
 
-TEST_F(Add, AgainWithAnotherFamilyAddsThatFamilyOnly) {
+TEST_F(Add, AddsOnlyTheNewFamilyWhenItIsRepeatedWithAnother) {
   const auto first = Texts(engine_.Add(Request(1, {"v4"})));
   EXPECT_EQ(Texts(engine_.Add(Request(1, {"v4", "v6"}))).front(), first.front());
   EXPECT_EQ(AllHeld().size(), 2U);
@@ -43,11 +45,11 @@ TEST_F(Add, AnswersFamiliesInTheOrderOfTheConfiguration) {
   EXPECT_EQ(engine_.Add(Request(1, {"v6", "v4"}))->addresses[0].address.family(), Family::kIPv6);
 }
 
-TEST_F(Add, AnswersFamiliesInThatOrderEvenIfTheFirstIsShared) {
+TEST_F(Add, AnswersFamiliesInTheConfiguredOrderEvenIfTheFirstIsShared) {
   EXPECT_EQ(engine_.Add(Request(1, {"shared", "v6"}))->addresses[0].address.family(), Family::kIPv4);
 }
 
-TEST_F(Add, FallsThroughToTheNextPoolOfTheFamilyWhenOneIsFull) {
+TEST_F(Add, TakesFromTheNextPoolOfTheFamilyWhenOneIsFull) {
   Put(TestPool("tiny", "10.77.0.0/32"));
   ASSERT_EQ(Texts(engine_.Add(Request(1, {"tiny"}))).front(), "10.77.0.0");
   const auto second = engine_.Add(Request(2, {"tiny", "v4"}));
@@ -55,7 +57,7 @@ TEST_F(Add, FallsThroughToTheNextPoolOfTheFamilyWhenOneIsFull) {
   EXPECT_TRUE(cluster_.pools["v4"].subnet.Contains(second->addresses[0].address));
 }
 
-TEST_F(Add, OfAFullPoolIsExhaustedAndNamesThePool) {
+TEST_F(Add, FailsAndNamesThePoolIfThePoolIsFull) {
   Put(TestPool("tiny", "10.77.0.0/32"));
   ASSERT_TRUE(engine_.Add(Request(1, {"tiny"})));
   const auto second = engine_.Add(Request(2, {"tiny"}));
@@ -64,14 +66,14 @@ TEST_F(Add, OfAFullPoolIsExhaustedAndNamesThePool) {
   EXPECT_NE(second.error().message.find("tiny"), std::string::npos) << second.error().message;
 }
 
-TEST_F(Add, TakesBackTheFirstFamilyWhenTheSecondIsFull) {
+TEST_F(Add, FreesTheAddressOfTheFirstFamilyWhenTheSecondIsFull) {
   Put(TestPool("tiny6", "2001:db8:7::/128"));
   ASSERT_TRUE(engine_.Add(Request(1, {"tiny6"})));
   ASSERT_FALSE(engine_.Add(Request(2, {"v4", "tiny6"})));
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
-TEST_F(Add, ThatFailsLeavesWhatTheAttachmentHadBefore) {
+TEST_F(Add, KeepsTheAddressesThatTheAttachmentHadBeforeIfItFails) {
   Put(TestPool("tiny6", "2001:db8:7::/128"));
   ASSERT_TRUE(engine_.Add(Request(1, {"tiny6"})));
   ASSERT_TRUE(engine_.Add(Request(2, {"v4"})));
@@ -79,7 +81,7 @@ TEST_F(Add, ThatFailsLeavesWhatTheAttachmentHadBefore) {
   EXPECT_EQ(AllHeld().size(), 2U);
 }
 
-TEST_F(Add, LooksAgainBeforeItRefusesAPoolThatTheHintDoesNotKnow) {
+TEST_F(Add, ReadsThePoolAgainBeforeItRefusesAPoolThatTheHintLacks) {
   store_.stale_pools = std::vector<Pool>{};
   EXPECT_TRUE(engine_.Add(Request(1, {"v4"})));
 }
@@ -99,7 +101,7 @@ TEST_F(Add, TakesNoAddressThatWasReservedSinceTheHint) {
   EXPECT_EQ(Texts(engine_.Add(Request(1, {"two"}))).front(), "10.77.0.1");
 }
 
-TEST_F(Add, FailsIfNoneIsLeftBesideWhatWasReservedSinceTheHint) {
+TEST_F(Add, FailsIfAllFreeAddressesWereReservedSinceTheHint) {
   Put(TestPool("one", "10.77.0.0/32"));
   store_.stale_pools = std::vector<Pool>{cluster_.pools["one"]};
   cluster_.pools["one"].withheld = {AddressRange::Parse("10.77.0.0").value()};
@@ -107,7 +109,7 @@ TEST_F(Add, FailsIfNoneIsLeftBesideWhatWasReservedSinceTheHint) {
   EXPECT_TRUE(AllHeld().empty());
 }
 
-TEST_F(Add, JoinsABlockThatTheHintDoesNotKnowYet) {
+TEST_F(Add, TakesFromABlockThatTheHintLacks) {
   Put(TestPool("one-block", "10.77.0.0/28"));
   ASSERT_TRUE(engine_.Add(Request(1, {"one-block"})));
   store_.stale_blocks = std::vector<BlockView>{};
@@ -124,14 +126,14 @@ TEST_F(Add, NeverTakesFromANodeBlockOfAnotherNode) {
   EXPECT_EQ(result.error().code, ErrorCode::kExhausted);
 }
 
-TEST_F(Add, OfSharedPoolsTakesFromBlocksOfOtherNodesToo) {
+TEST_F(Add, TakesFromASharedBlockThatAnotherNodeCreated) {
   ModelBlockStore other{cluster_, "n2"};
   ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"shared"})));
   ASSERT_TRUE(engine_.Add(Request(2, {"shared"})));
   EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
-TEST_F(Add, OfANodeAndASharedPoolTakesFromTheSharedBlockThatThereIs) {
+TEST_F(Add, TakesFromAnExistingSharedBlockIfItAlsoHasANodePool) {
   Pool many = TestPool("many", "10.88.0.0/24", Affinity::kShared);
   many.block_length = 28;
   Put(many);
@@ -139,7 +141,7 @@ TEST_F(Add, OfANodeAndASharedPoolTakesFromTheSharedBlockThatThereIs) {
   EXPECT_EQ(std::ranges::count_if(cluster_.blocks, [](const auto& named) { return named.second->shared(); }), 1);
 }
 
-TEST_F(Add, OfAFullSharedPoolLooksAtTheTruthBeforeItRefuses) {
+TEST_F(Add, ReadsTheLatestBlocksBeforeItRefusesAFullSharedPool) {
   for (int i = 0; i < 14; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"shared"})));
   store_.stale_blocks = std::vector<BlockView>{cluster_.blocks.begin()->second};
   ModelBlockStore other{cluster_, "n2"};
@@ -168,7 +170,7 @@ struct RefusingStore : ModelBlockStore {
   }
 };
 
-TEST_F(Add, ClaimsNoBlockWhereTheOnlyOneWithRoomRefusesToBeWritten) {
+TEST_F(Add, ClaimsNoBlockIfTheWriteOfTheOnlyBlockWithRoomIsRefused) {
   Pool pool = TestPool("two", "10.77.0.0/27");
   pool.block_length = 28;
   Put(pool);
@@ -181,7 +183,7 @@ TEST_F(Add, ClaimsNoBlockWhereTheOnlyOneWithRoomRefusesToBeWritten) {
 }
 
 // If a claim fails, its error decides whether the ADD tries another block.
-TEST_F(Add, WhoseClaimFailsForGoodTriesNoOtherBlock) {
+TEST_F(Add, TriesNoOtherBlockIfItsClaimFailsForGood) {
   store_.faults = {Fault::kUnavailable};
   const auto result = engine_.Add(Request(1, {"v4"}));
   ASSERT_FALSE(result);
@@ -212,7 +214,7 @@ TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsANode) {
   EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
-TEST_F(Add, ClaimsNoFurtherBlockForARequestedAddressEither) {
+TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsForARequestedAddress) {
   Pool pool = TestPool("limited", "10.77.0.0/24");
   pool.block_length = 31;
   pool.max_blocks_per_node = 1;
@@ -228,7 +230,7 @@ TEST_F(Add, ClaimsNoFurtherBlockForARequestedAddressEither) {
   EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
-TEST_F(Add, ReachesEveryAddressOfAPoolOfManyBlocks) {
+TEST_F(Add, GivesEveryAddressOfAPoolOfManyBlocks) {
   Pool pool = TestPool("many", "10.77.0.0/24");
   pool.block_length = 29;
   Put(pool);
@@ -237,13 +239,13 @@ TEST_F(Add, ReachesEveryAddressOfAPoolOfManyBlocks) {
   EXPECT_EQ(given, 254);
 }
 
-TEST_F(Add, WithARequestedAddressGivesIt) {
+TEST_F(Add, GivesTheRequestedAddress) {
   AddRequest request = Request(1, {"v4"});
   request.requested = {Address::Parse("10.55.0.77").value()};
   EXPECT_EQ(Texts(engine_.Add(request)).front(), "10.55.0.77");
 }
 
-TEST_F(Add, WithARequestedAddressOfAnotherNodesBlockIsTaken) {
+TEST_F(Add, RefusesARequestedAddressOfAnotherNodesBlock) {
   Put(TestPool("one-block", "10.77.0.0/28"));
   ModelBlockStore other{cluster_, "n2"};
   ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"one-block"})));
@@ -252,7 +254,7 @@ TEST_F(Add, WithARequestedAddressOfAnotherNodesBlockIsTaken) {
   EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kAddressTaken);
 }
 
-TEST_F(Add, ReadsLabelsOnlyForPoolsThatSelect) {
+TEST_F(Add, ReadsLabelsOnlyForPoolsWithASelector) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
   store_.reads = 0;
   ASSERT_TRUE(engine_.Add(Request(2, {"v4"})));
@@ -279,7 +281,7 @@ struct RefusalCase {
 };
 class AddRefuses : public EngineTest, public testing::WithParamInterface<RefusalCase> {};
 
-TEST_P(AddRefuses, APoolAndSaysWhy) {
+TEST_P(AddRefuses, AnUnusablePoolAndSaysWhy) {
   GetParam().spoil(cluster_.pools["v4"]);
   const auto result = engine_.Add(Request(1, {"v4"}));
   ASSERT_FALSE(result);
@@ -306,7 +308,7 @@ constexpr RefusalCase kRefusals[] = {
 INSTANTIATE_TEST_SUITE_P(Table, AddRefuses, testing::ValuesIn(kRefusals),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST_F(Add, NamesAPoolThatDoesNotExist) {
+TEST_F(Add, FailsAndNamesAPoolThatDoesNotExist) {
   const auto result = engine_.Add(Request(1, {"v4", "nope"}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kNotFound);
@@ -340,7 +342,7 @@ TEST_F(Add, RefusesARequestThatThePoolDoesNotAllow) {
   EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
 }
 
-TEST_F(Add, ByAnnotationTakesFromNoPoolThatNeitherIsConfiguredNorAllowsIt) {
+TEST_F(Add, RefusesAPoolThatOnlyTheAnnotationNamesAndThatForbidsThis) {
   AddRequest request = Request(1, {"v4"});
   request.by_annotation = {"v4"};
   EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
@@ -358,7 +360,7 @@ class OddBlock : public EngineTest, public testing::WithParamInterface<OddBlockC
 
 // Somebody made the block by hand, or a pool with that name and UID in a backup did: it overlaps blocks that fit the
 // pool.
-TEST_P(OddBlock, IsLeftAlone) {
+TEST_P(OddBlock, IsNotUsedByAnAdd) {
   Block odd = NewBlock(cluster_.pools["v4"], Prefix::Parse(GetParam().cidr).value(), "n1");
   odd.space = GetParam().space;
   odd.name = BlockName(odd.space, odd.cidr);
@@ -377,33 +379,33 @@ constexpr OddBlockCase kOddBlocks[] = {
 INSTANTIATE_TEST_SUITE_P(Table, OddBlock, testing::ValuesIn(kOddBlocks),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST_F(Del, GivesEveryFamilyBack) {
+TEST_F(Del, FreesTheAddressesOfAllFamilies) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4", "v6"})));
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_TRUE(AllHeld().empty());
 }
 
-TEST_F(Del, GivesNodeAndSharedAddressesBack) {
+TEST_F(Del, FreesAddressesOfNodeBlocksAndSharedBlocks) {
   ASSERT_TRUE(engine_.Add(Request(1, {"shared", "v6"})));
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_TRUE(AllHeld().empty());
 }
 
-TEST_F(Del, FindsASharedAddressThatWasAddedLater) {
+TEST_F(Del, FreesASharedAddressThatALaterAddTook) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
   ASSERT_TRUE(engine_.Add(Request(1, {"v4", "shared6"})));
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_TRUE(AllHeld().empty());
 }
 
-TEST_F(Del, LeavesOtherAttachmentsAlone) {
+TEST_F(Del, KeepsTheAddressesOfOtherAttachments) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
   ASSERT_TRUE(engine_.Add(Request(2, {"v4"})));
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
-TEST_F(Del, OfAnUnknownAttachmentSucceeds) { EXPECT_TRUE(engine_.Del(TestAttachment(1))); }
+TEST_F(Del, SucceedsForAnUnknownAttachment) { EXPECT_TRUE(engine_.Del(TestAttachment(1))); }
 
 // While a call waits for its right to claim, somebody deletes the pool, and another call has created a block of the
 // pool.
@@ -423,7 +425,7 @@ class PoolGoneMeanwhile : public ModelBlockStore {
   bool is_first_ = true;
 };
 
-TEST_F(Add, TakesNothingOfAPoolThatWentWhileItWaitedToClaim) {
+TEST_F(Add, TakesNoAddressOfAPoolThatWasDeletedWhileItWaitedToClaim) {
   PoolGoneMeanwhile store(cluster_);
   const auto result = Engine(store, runtime_).Add(Request(1, {"v4"}));
   ASSERT_FALSE(result.has_value());
@@ -431,14 +433,14 @@ TEST_F(Add, TakesNothingOfAPoolThatWentWhileItWaitedToClaim) {
   EXPECT_TRUE(AllHeld().empty());
 }
 
-TEST_F(Del, TakesTwoRequests) {
+TEST_F(Del, SendsTwoRequests) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
   store_.reads = store_.writes = 0;
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_EQ(store_.reads + store_.writes, 2);
 }
 
-TEST_F(Gc, GivesBackWhatIsNotKept) {
+TEST_F(Gc, FreesAllAddressesThatAreNotInTheList) {
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"v4", "shared6"})));
   const auto errors = engine_.CollectGarbage(
       "0123456789ab", [](const HeldEntry& entry) { return entry.attachment == TestAttachment(2); });
@@ -446,13 +448,13 @@ TEST_F(Gc, GivesBackWhatIsNotKept) {
   EXPECT_EQ(AllHeld().size(), 2U);
 }
 
-TEST_F(Gc, LeavesOtherNetworksAlone) {
+TEST_F(Gc, KeepsAddressesOfOtherNetworks) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4"})));
   ASSERT_TRUE(engine_.CollectGarbage("ffffffffffff", [](const HeldEntry&) { return false; }).empty());
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
-TEST_F(Gc, LeavesOtherNodesInSharedBlocksAlone) {
+TEST_F(Gc, KeepsAddressesOfOtherNodesInSharedBlocks) {
   ModelBlockStore other{cluster_, "n2"};
   ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"shared"})));
   ASSERT_TRUE(engine_.CollectGarbage("0123456789ab", [](const HeldEntry&) { return false; }).empty());
