@@ -17,7 +17,7 @@ struct AnswerCase {
 };
 class CompleteAnswer : public testing::TestWithParam<AnswerCase> {};
 
-TEST_P(CompleteAnswer, IsRead) {
+TEST_P(CompleteAnswer, IsParsed) {
   const auto got = ParseAgentAnswer(GetParam().bytes);
   ASSERT_TRUE(got.has_value()) << got.error().message;
   ASSERT_TRUE(got->has_value()) << "taken for the beginning of one";
@@ -27,7 +27,7 @@ TEST_P(CompleteAnswer, IsRead) {
 }
 
 // The socket may deliver an answer in pieces.
-TEST_P(CompleteAnswer, NoBeginningOfItIsTakenForTheWhole) {
+TEST_P(CompleteAnswer, IsNotCompleteBeforeItsLastByte) {
   const std::string_view bytes = GetParam().bytes;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const auto got = ParseAgentAnswer(bytes.substr(0, size));
@@ -71,7 +71,7 @@ struct RefusedCase {
 };
 class RefusedAnswer : public testing::TestWithParam<RefusedCase> {};
 
-TEST_P(RefusedAnswer, SaysWhatIsWrong) {
+TEST_P(RefusedAnswer, GivesAnErrorThatSaysWhatIsWrong) {
   const auto got = ParseAgentAnswer(GetParam().bytes);
   ASSERT_FALSE(got.has_value());
   EXPECT_EQ(got.error().code, ErrorCode::kDecode);

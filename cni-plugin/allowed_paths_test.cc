@@ -51,14 +51,14 @@ class AllowedPaths : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(AllowedPaths, ASocketElsewhereIsRefusedWithTheRemedy) {
+TEST_F(AllowedPaths, ASocketInAnotherFolderIsRefusedWithTheRemedy) {
   const std::string message = MessageOf(Status(folder_ / "s"));
   EXPECT_THAT(message, HasSubstr("ipam.agentSocket"));
   EXPECT_THAT(message, HasSubstr((folder_ / "s").string()));
   EXPECT_THAT(message, HasSubstr("berth.allowed-paths beside the program"));
 }
 
-TEST_F(AllowedPaths, AFileBesideTheProgramAllowsASocketElsewhere) {
+TEST_F(AllowedPaths, AFileBesideTheProgramAllowsASocketInAnotherFolder) {
   static_cast<void>(Allow("agentSocket " + folder_.string() + "/\nstateDir " + folder_.string() + "/\n"));
   EXPECT_THAT(MessageOf(Status(folder_ / "s")), Not(HasSubstr("is not a path")));
 }

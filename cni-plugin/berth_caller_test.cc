@@ -46,7 +46,7 @@ TEST_F(Orphan, SendsNoAdd) {
   EXPECT_THAT(agent.Stop(), IsEmpty());
 }
 
-TEST_F(Orphan, SendsADelAllTheSame) {
+TEST_F(Orphan, StillSendsADel) {
   const auto process = Orphaned("DEL");
   ScriptedAgent agent(socket_, {Answers(200, "")});
   EXPECT_EQ(process->Wait().exit_code, EXIT_SUCCESS);
@@ -54,7 +54,7 @@ TEST_F(Orphan, SendsADelAllTheSame) {
 }
 
 // The process ID of the parent does not show this case: the parent was gone before `berth` read it for the first time.
-TEST_F(Orphan, FromTheStartSendsNoAddEither) {
+TEST_F(Orphan, SendsNoAddIfItsParentDiedBeforeItStarted) {
   ScriptedAgent agent(socket_, {Answers(200, kCallerResult)});
   cni_testing::PluginCall call = BerthCall("ADD", Configuration(socket_));
   call.out = Stdout::kReaderGone;
@@ -102,7 +102,7 @@ class UndeliveredAdd : public Orphan {
 #endif
 };
 
-TEST_F(UndeliveredAdd, IsTakenBackIfItGotNewAddresses) {
+TEST_F(UndeliveredAdd, IsFollowedByADelIfItGotNewAddresses) {
   const std::vector<json> requests = Requests("Berth-Took: 1\r\n");
   ASSERT_EQ(requests.size(), 2);
   EXPECT_EQ(requests[1]["command"], "DEL");
@@ -112,12 +112,12 @@ TEST_F(UndeliveredAdd, IsTakenBackIfItGotNewAddresses) {
   EXPECT_THAT(finished_.err, HasSubstr("write the answer to stdout"));
 }
 
-TEST_F(UndeliveredAdd, LeavesWhatItsAttachmentHadBefore) {
+TEST_F(UndeliveredAdd, KeepsTheAddressesThatItsAttachmentHadBefore) {
   EXPECT_EQ(Requests("Berth-Took: 0\r\n").size(), 1);
   EXPECT_EQ(finished_.exit_code, EXIT_FAILURE);
 }
 
-TEST_F(UndeliveredAdd, LeavesEverythingIfTheAnswerHasNoBerthTook) { EXPECT_EQ(Requests("").size(), 1); }
+TEST_F(UndeliveredAdd, KeepsAllAddressesIfTheAnswerHasNoHeaderBerthTook) { EXPECT_EQ(Requests("").size(), 1); }
 
 }  // namespace
 }  // namespace berth::cni_plugin

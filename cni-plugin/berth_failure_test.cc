@@ -66,7 +66,7 @@ TEST_F(AbsentAgent, IsWaitedForByEveryVerbThatChangesOrChecks) {
   }
 }
 
-TEST_F(AbsentAgent, MayLackItsFolderToo) {
+TEST_F(AbsentAgent, IsWaitedForIfTheSocketsFolderIsMissing) {
   const std::string deep = folder_ / "run/berth/agent.sock";
   PluginProcess process(BerthCall("ADD", Configuration(deep)));
   ASSERT_TRUE(AwaitWaiting(process));
@@ -75,7 +75,7 @@ TEST_F(AbsentAgent, MayLackItsFolderToo) {
   EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
 }
 
-TEST_F(AbsentAgent, MayComeByRenamingItsSocket) {
+TEST_F(AbsentAgent, IsFoundWhenItRenamesItsSocketIntoPlace) {
   PluginProcess process(BerthCall("ADD", Configuration(socket_)));
   ASSERT_TRUE(AwaitWaiting(process));
   const ScriptedAgent agent(socket_ + ".new", {Answers(200, kFailureResult)});
@@ -83,7 +83,7 @@ TEST_F(AbsentAgent, MayComeByRenamingItsSocket) {
   EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
 }
 
-TEST_F(AbsentAgent, MayHaveLeftItsSocket) {
+TEST_F(AbsentAgent, IsWaitedForIfADeadAgentLeftItsSocket) {
   LeaveSocket();
   PluginProcess process(BerthCall("ADD", Configuration(socket_)));
   ASSERT_TRUE(AwaitWaiting(process));
@@ -105,7 +105,7 @@ TEST_F(AbsentAgent, ThatIsRestartingDoesNotFailTheStatus) {
   EXPECT_EQ(RunBerth("STATUS", Configuration(socket_)).exit_code, EXIT_SUCCESS);
 }
 
-TEST_F(AbsentAgent, IsNotWaitedForIfNoSocketCanCome) {
+TEST_F(AbsentAgent, IsNotWaitedForIfAFileIsInThePlaceOfTheSocketsFolder) {
   std::ofstream(folder_ / "file") << "";
   const PluginOutcome finished = RunBerth("DEL", Configuration(folder_ / "file/agent.sock"));
   EXPECT_EQ(ErrorOf(finished)["code"], 5);
@@ -114,7 +114,7 @@ TEST_F(AbsentAgent, IsNotWaitedForIfNoSocketCanCome) {
 
 class OverloadedAgent : public Berth {};
 
-TEST_F(OverloadedAgent, IsWaitedForInItsQueue) {
+TEST_F(OverloadedAgent, IsWaitedForWhileItsConnectionQueueIsFull) {
   Descriptor listener = Listen(socket_, 0);
   PluginProcess first(BerthCall("ADD", Configuration(socket_)));
   PluginProcess second(BerthCall("ADD", Configuration(socket_)));
@@ -125,7 +125,7 @@ TEST_F(OverloadedAgent, IsWaitedForInItsQueue) {
   EXPECT_EQ(third.Wait().exit_code, EXIT_SUCCESS);
 }
 
-TEST_F(OverloadedAgent, ThatTakesNoMoreCallsEndsTheCallInTime) {
+TEST_F(OverloadedAgent, MakesTheCallFailInTimeIfItAcceptsNoMoreCalls) {
   const Descriptor listener = Listen(socket_, 0);
   const auto waiting = Connect(socket_, Deadline::In(std::chrono::seconds(1)));
   ASSERT_TRUE(waiting.has_value());
@@ -146,7 +146,7 @@ class InvalidAnswer : public testing::TestWithParam<Misbehaviour> {
   std::string socket_ = folder_ / "agent.sock";
 };
 
-TEST_P(InvalidAnswer, EndsAddWithADelThatIsOlderThanAnyLaterAdd) {
+TEST_P(InvalidAnswer, MakesBerthSendADelThatStartsRightAfterTheAdd) {
   ScriptedAgent agent(socket_, {GetParam().reaction, Answers(200, "")});
   const json error = ErrorOf(RunBerth("ADD", Configuration(socket_, kOneSecond)));
   EXPECT_EQ(error["code"], 11) << error;
@@ -175,19 +175,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 class BrokenConnection : public Berth {};
 
-TEST_F(BrokenConnection, RepeatsDelOnce) {
+TEST_F(BrokenConnection, MakesBerthSendTheDelASecondTime) {
   ScriptedAgent agent(socket_, {Closes(), Answers(200, "")});
   EXPECT_EQ(RunBerth("DEL", Configuration(socket_)).exit_code, EXIT_SUCCESS);
   EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("DEL", "DEL"));
 }
 
-TEST_F(BrokenConnection, RepeatsDelOnceOnly) {
+TEST_F(BrokenConnection, MakesBerthSendTheDelNoThirdTime) {
   ScriptedAgent agent(socket_, {Closes(), Closes(), Answers(200, "")});
   EXPECT_EQ(ErrorOf(RunBerth("DEL", Configuration(socket_)))["code"], 11);
   EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("DEL", "DEL"));
 }
 
-TEST_F(BrokenConnection, WaitsForTheAgentThatReplacesTheBrokenOne) {
+TEST_F(BrokenConnection, MakesBerthWaitForTheNextAgent) {
   auto broken = std::make_unique<ScriptedAgent>(socket_, std::vector{NeverAnswers()});
   PluginProcess process(BerthCall("DEL", Configuration(socket_)));
   ASSERT_TRUE(Await([&broken] { return !broken->Requests().empty(); }));
@@ -198,19 +198,19 @@ TEST_F(BrokenConnection, WaitsForTheAgentThatReplacesTheBrokenOne) {
   EXPECT_EQ(process.Wait().exit_code, EXIT_SUCCESS);
 }
 
-TEST_F(BrokenConnection, ThatIsNeverReadEndsInAnError) {
+TEST_F(BrokenConnection, MakesTheAddFailIfTheAgentNeverReadsIt) {
   const ScriptedAgent agent(socket_, std::vector(3, ClosesUnread()));
   EXPECT_EQ(ErrorOf(RunBerth("ADD", Configuration(socket_)))["code"], 11);
 }
 
-TEST_F(BrokenConnection, FailsTheStatusWithItsOwnCode) {
+TEST_F(BrokenConnection, MakesTheStatusFailWithCode50) {
   const ScriptedAgent agent(socket_, {Closes(), Closes()});
   EXPECT_EQ(ErrorOf(RunBerth("STATUS", Configuration(socket_)))["code"], 50);
 }
 
 class SilentAgent : public Berth {};
 
-TEST_F(SilentAgent, EndsDelInTimeWithoutARepetition) {
+TEST_F(SilentAgent, MakesADelFailInTimeWithoutASecondDel) {
   ScriptedAgent agent(socket_, {NeverAnswers(), NeverAnswers()});
   const PluginOutcome finished = RunBerth("DEL", Configuration(socket_, kOneSecond));
   EXPECT_EQ(ErrorOf(finished)["code"], 11);
@@ -219,7 +219,7 @@ TEST_F(SilentAgent, EndsDelInTimeWithoutARepetition) {
   EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("DEL"));
 }
 
-TEST_F(SilentAgent, EndsAddInTimeEvenIfItsDelIsNotAnswered) {
+TEST_F(SilentAgent, MakesAnAddFailInTimeEvenIfItsDelIsNotAnswered) {
   ScriptedAgent agent(socket_, {NeverAnswers(), NeverAnswers()});
   const PluginOutcome finished = RunBerth("ADD", Configuration(socket_, kOneSecond));
   EXPECT_EQ(ErrorOf(finished)["code"], 11);
@@ -228,7 +228,7 @@ TEST_F(SilentAgent, EndsAddInTimeEvenIfItsDelIsNotAnswered) {
   EXPECT_THAT(Verbs(agent.Stop()), ElementsAre("ADD", "DEL"));
 }
 
-TEST_F(SilentAgent, EndsTheStatusSoonerThanOtherCalls) {
+TEST_F(SilentAgent, MakesAStatusFailSoonerThanOtherCalls) {
   const ScriptedAgent agent(socket_, {NeverAnswers()});
   const PluginOutcome finished = RunBerth("STATUS", Configuration(socket_, R"(,"timeoutSeconds":60)"));
   EXPECT_EQ(ErrorOf(finished)["code"], 50);

@@ -47,7 +47,7 @@ class QueuedDel : public testing::Test {
   std::string socket_ = folder_ / "agent.sock";
 };
 
-TEST_F(QueuedDel, SucceedsAndIsFoundByTheNextAgentWithItsStart) {
+TEST_F(QueuedDel, SucceedsAndIsInTheQueueWithItsStartTime) {
   const std::int64_t before = BootNanosNow();
   const PluginOutcome finished = Run("DEL");
   EXPECT_EQ(finished.exit_code, EXIT_SUCCESS) << finished.out;
@@ -65,7 +65,7 @@ TEST_F(QueuedDel, SucceedsAndIsFoundByTheNextAgentWithItsStart) {
   EXPECT_LE(call->started_nanos, BootNanosNow());
 }
 
-TEST_F(QueuedDel, ComesAfterABrokenConnectionToo) {
+TEST_F(QueuedDel, IsQueuedAlsoAfterABrokenConnection) {
   auto broken = std::make_unique<ScriptedAgent>(socket_, std::vector{NeverAnswers()});
   PluginProcess process(Call("DEL"));
   ASSERT_TRUE(Await([&broken] { return !broken->Requests().empty(); }));
@@ -75,7 +75,7 @@ TEST_F(QueuedDel, ComesAfterABrokenConnectionToo) {
   EXPECT_THAT(Queued(), SizeIs(1));
 }
 
-TEST_F(QueuedDel, IsOneOfManyThatComeAtOnce) {
+TEST_F(QueuedDel, IsNotLostIfEightProcessesQueueADelAtOnce) {
   std::vector<std::unique_ptr<PluginProcess>> processes;
   for (int i = 0; i < 8; ++i) {
     processes.push_back(std::make_unique<PluginProcess>(Call("DEL", "c" + std::to_string(i))));
@@ -96,7 +96,7 @@ TEST_F(QueuedDel, GoesToAnAgentThatCameWhileItWaitedForTheQueue) {
   EXPECT_THAT(Queued(), IsEmpty());
 }
 
-TEST_F(QueuedDel, IsTriedAgainIfTheQueueIsFull) {
+TEST_F(QueuedDel, FailsWithTryAgainIfTheQueueIsFull) {
   const std::string full = std::string(node::kQueueBytesMax - 100, 'x') + "\n";
   ASSERT_TRUE(State().Write("queue", full));
   const json error = ErrorOf(Run("DEL"));
@@ -105,7 +105,7 @@ TEST_F(QueuedDel, IsTriedAgainIfTheQueueIsFull) {
   EXPECT_EQ(State().Read("queue"), full);
 }
 
-TEST_F(QueuedDel, OfAVeryLongNameIsTriedAgainAndLeavesRoomForOthers) {
+TEST_F(QueuedDel, FailsWithTryAgainIfItIsTooLargeForTheQueue) {
   cni_testing::PluginCall call = Call("DEL");
   call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(900'000, 'n') + "\"");
   const json error = ErrorOf(RunPlugin(call));
@@ -115,7 +115,7 @@ TEST_F(QueuedDel, OfAVeryLongNameIsTriedAgainAndLeavesRoomForOthers) {
   EXPECT_THAT(Queued(), SizeIs(1));
 }
 
-TEST_F(QueuedDel, IsCompleteEvenAfterAnIncompleteLine) {
+TEST_F(QueuedDel, CanBeReadAlsoAfterAnIncompleteLine) {
   ASSERT_TRUE(State().Write("queue", R"({"command":"DEL","containerID":"c0)"));
   EXPECT_EQ(Run("DEL").exit_code, EXIT_SUCCESS);
   ASSERT_THAT(Queued(), SizeIs(2));
@@ -123,14 +123,14 @@ TEST_F(QueuedDel, IsCompleteEvenAfterAnIncompleteLine) {
   EXPECT_TRUE(cni::ParseForwardedCall(Queued()[1]).has_value());
 }
 
-TEST_F(QueuedDel, IsTriedAgainIfTheQueueCannotBeWritten) {
+TEST_F(QueuedDel, FailsWithTryAgainIfTheQueueCannotBeWritten) {
   std::filesystem::create_directories(StateOf(socket_));
   std::filesystem::create_directory(StateOf(socket_) + "/queue");
   EXPECT_EQ(ErrorOf(Run("DEL"))["code"], 5);
 }
 
 // `berth` must not append to the target of a link.
-TEST_F(QueuedDel, FollowsNoSymbolicLink) {
+TEST_F(QueuedDel, IsNotWrittenThroughASymbolicLink) {
   const std::string target = folder_ / "target";
   std::ofstream(target) << "kept";
   std::filesystem::create_directories(StateOf(socket_));
@@ -142,7 +142,7 @@ TEST_F(QueuedDel, FollowsNoSymbolicLink) {
 class WithoutAnAgent : public QueuedDel, public testing::WithParamInterface<const char*> {};
 
 // A tenant's configuration may name the state folder.
-TEST_P(WithoutAnAgent, NothingButADelMakesTheStateFolder) {
+TEST_P(WithoutAnAgent, OnlyADelCreatesTheStateFolder) {
   std::ofstream(socket_ + ".loaded") << "";
   cni_testing::PluginCall call = Call(GetParam());
   call.input.insert(1, R"("prevResult":{},)");
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Table, WithoutAnAgent, testing::Values("ADD", "CHECK", 
 class WhereTheModeIsDirect : public QueuedDel, public testing::WithParamInterface<const char*> {};
 
 // In this mode no program would ever read the queue.
-TEST_P(WhereTheModeIsDirect, BerthSaysWhatIsWrong) {
+TEST_P(WhereTheModeIsDirect, BerthFailsAndSaysThatTheModeIsDirect) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   std::ofstream(socket_ + ".loaded") << "";
   cni_testing::PluginCall call = Call(GetParam());

@@ -36,7 +36,7 @@ class BerthAlone : public testing::Test {
   std::string socket_ = folder_ / "agent.sock";
 };
 
-TEST_F(BerthAlone, AnswersVersionWithoutAnEndOfStdin) {
+TEST_F(BerthAlone, AnswersVersionWithoutReadingStdin) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
   const Descriptor reader(ends[0]);
@@ -50,7 +50,7 @@ TEST_F(BerthAlone, AnswersVersionWithoutAnEndOfStdin) {
   EXPECT_EQ(json::parse(finished.out)["supportedVersions"].size(), 7);
 }
 
-TEST_F(BerthAlone, TellsAPersonWhatItIs) {
+TEST_F(BerthAlone, TellsAPersonWhatTheProgramDoes) {
   cni_testing::PluginCall call = BerthCall("", "");
   call.environment.clear();
   const PluginOutcome finished = RunPlugin(std::move(call));
@@ -80,13 +80,13 @@ TEST_F(BerthAlone, RefusesItsOwnNetworkNamespace) {
   EXPECT_EQ(error["code"], 8);
 }
 
-TEST_F(BerthAlone, RefusesASocketPathThatNoSocketCanHave) {
+TEST_F(BerthAlone, RefusesASocketPathThatIsTooLong) {
   const json error = ErrorOf(RunBerth("DEL", Configuration("/" + std::string(108, 's'))));
   EXPECT_EQ(error["code"], 7);
   EXPECT_THAT(error["msg"], HasSubstr("107 bytes"));
 }
 
-TEST_F(BerthAlone, FailsBeforeAnythingIsTakenIfResolvConfIsMissing) {
+TEST_F(BerthAlone, SendsNoAddIfResolvConfIsMissing) {
   ScriptedAgent agent(socket_, {Answers(200, kResult)});
   const json error = ErrorOf(RunBerth("ADD", Configuration(socket_, R"(,"resolvConf":"/nowhere/resolv.conf")")));
   EXPECT_EQ(error["code"], 5);
@@ -95,7 +95,7 @@ TEST_F(BerthAlone, FailsBeforeAnythingIsTakenIfResolvConfIsMissing) {
 }
 
 #ifdef BERTH_IS_STATIC
-TEST_F(BerthAlone, SaysSoWhenItIsOutOfMemory) {
+TEST_F(BerthAlone, PrintsAnErrorWhenItIsOutOfMemory) {
   const std::string program = socket_ + ".sh";
   std::ofstream(program) << "#!/bin/sh\nulimit -v 20000\nexec " << BuildDir() << "/bin/berth\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
@@ -135,7 +135,7 @@ TEST_F(BerthWithAgent, PrintsTheResultOfAdd) {
   EXPECT_EQ(agent.Stop().size(), 1) << "one request and nothing taken back";
 }
 
-TEST_F(BerthWithAgent, SendsTheCallAndWhenItBegan) {
+TEST_F(BerthWithAgent, SendsTheCallAndItsStartTime) {
   ScriptedAgent agent(socket_, {Answers(200, kResult)});
   const std::int64_t before = BootNanosNow();
   RunBerth("ADD", Configuration(socket_));
@@ -153,7 +153,7 @@ TEST_F(BerthWithAgent, SendsTheCallAndWhenItBegan) {
   EXPECT_FALSE(request["config"].contains("type"));
 }
 
-TEST_F(BerthWithAgent, SendsWhatTheHostsResolvConfHolds) {
+TEST_F(BerthWithAgent, SendsTheDnsOfTheHostsResolvConf) {
   std::ofstream(folder_ / "resolv.conf") << "nameserver 10.0.0.53\nsearch a b\n";
   ScriptedAgent agent(socket_, {Answers(200, kResult)});
   RunBerth("ADD", Configuration(socket_, R"(,"resolvConf":")" + (folder_ / "resolv.conf") + "\""));
@@ -162,7 +162,7 @@ TEST_F(BerthWithAgent, SendsWhatTheHostsResolvConfHolds) {
   EXPECT_EQ(dns["search"], json({"a", "b"}));
 }
 
-TEST_F(BerthWithAgent, SendsTheMegabytesOfALongListOfAGc) {
+TEST_F(BerthWithAgent, SendsAGcsListOfSeveralMegabytes) {
   std::string list;
   for (int i = 0; i < 20'000; ++i) {
     list += (i == 0 ? "" : ",") + std::string(R"({"containerID":"c)") + std::to_string(i) + R"(","ifname":"eth0"})";
@@ -188,7 +188,7 @@ TEST_F(BerthWithAgent, PrintsNothingForVerbsWithoutResult) {
   EXPECT_THAT(verbs, ElementsAre("DEL", "CHECK", "GC", "STATUS"));
 }
 
-TEST_F(BerthWithAgent, PrintsTheAgentsErrorAsItIs) {
+TEST_F(BerthWithAgent, PrintsTheAgentsErrorUnchanged) {
   const std::string error = R"({"cniVersion":"1.1.0","code":100,"msg":"pool p1 is exhausted","details":"add ranges"})";
   ScriptedAgent agent(socket_, {Answers(500, error)});
   const PluginOutcome finished = RunBerth("ADD", Configuration(socket_));
@@ -197,7 +197,7 @@ TEST_F(BerthWithAgent, PrintsTheAgentsErrorAsItIs) {
   EXPECT_EQ(agent.Stop().size(), 1) << "a failed ADD holds nothing: there is nothing to take back";
 }
 
-TEST_F(BerthWithAgent, TakesTheLargestAnswer) {
+TEST_F(BerthWithAgent, PrintsTheLargestAllowedAnswer) {
   const std::string result = R"({"ips":[],"padding":")" + std::string((1U << 20U) - 23, 'x') + "\"}";
   ASSERT_EQ(result.size(), 1U << 20U);
   const ScriptedAgent agent(socket_, {Answers(200, result)});
@@ -205,7 +205,7 @@ TEST_F(BerthWithAgent, TakesTheLargestAnswer) {
 }
 
 // If a process is stopped and continued, the kernel ends some waits early with EINTR.
-TEST_F(BerthWithAgent, IsNotDisturbedByBeingStopped) {
+TEST_F(BerthWithAgent, WaitsForTheAnswerAlsoAfterSigstopAndSigcont) {
   ScriptedAgent agent(socket_, {NeverAnswers(), Answers(200, "")});
   PluginProcess process(BerthCall("DEL", Configuration(socket_, R"(,"timeoutSeconds":4)")));
   ASSERT_TRUE(Await([&agent] { return !agent.Requests().empty(); }));

@@ -109,7 +109,7 @@ class DirectClock : public testing::TestWithParam<std::chrono::hours> {
 };
 
 // The second and the third call use the blocks that the first call saved.
-TEST_P(DirectClock, EntriesAndCoolingEndsAreOfTheApiServersClock) {
+TEST_P(DirectClock, EntriesHaveTimesOfTheApiServersClock) {
   for (const char* container : {"c1", "c2", "c3"}) {
     const auto added = Call(cni::Verb::kAdd, container);
     ASSERT_TRUE(added.has_value()) << added.error().message;
@@ -128,7 +128,7 @@ TEST_P(DirectClock, EntriesAndCoolingEndsAreOfTheApiServersClock) {
 }
 
 // The first call after a reboot has no notes of earlier calls.
-TEST_P(DirectClock, AGcAfterARebootFreesByTheApiServersClock) {
+TEST_P(DirectClock, AGcAfterARebootWritesATimeOfTheApiServersClock) {
   ASSERT_TRUE(Call(cni::Verb::kAdd, "c1").has_value());
   model_.Change(std::string(crds::kBlocksPath), BlockName(), [](json& block) {
     json& text = *block["allocations"].begin();
@@ -145,7 +145,7 @@ TEST_P(DirectClock, AGcAfterARebootFreesByTheApiServersClock) {
 }
 
 // API servers whose clocks differ tell the two processes different times.
-TEST_P(DirectClock, AGcKeepsAnEntryThatAnAddWroteWhileTheGcWaitedForTheLockWhateverTimeItNames) {
+TEST_P(DirectClock, AGcKeepsAnEntryThatAnAddWroteWhileTheGcWaitedForTheLock) {
   const auto directory = node::NodeDirectory::Open(folder_ + "/run", "n1", "https://model").value();
   std::optional<node::HeldFile> lock = directory.Lock(/*deadline=*/0).value();
   Expected<std::string> collected;

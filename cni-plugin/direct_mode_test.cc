@@ -69,18 +69,18 @@ class DirectMode : public testing::Test {
 
 class DirectModeOf : public DirectMode, public testing::WithParamInterface<const char*> {};
 
-TEST_P(DirectModeOf, WithoutAModeTheNodeIsItsAgents) {
+TEST_P(DirectModeOf, WithoutAModeFileTheCallIsRefused) {
   ExpectRefusal(GetParam(), ErrorOf(RunPlugin(Call(GetParam()))));
   EXPECT_FALSE(std::filesystem::exists(StateOf(socket_))) << "a configuration makes no folder";
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 
-TEST_P(DirectModeOf, WhereTheModeIsAgentNothingIsDone) {
+TEST_P(DirectModeOf, InAgentModeTheCallIsRefused) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kAgent));
   ExpectRefusal(GetParam(), ErrorOf(RunPlugin(Call(GetParam()))));
 }
 
-TEST_P(DirectModeOf, WhereTheModeIsDirectTheApiServerIsAsked) {
+TEST_P(DirectModeOf, InDirectModeTheCallAsksTheApiServer) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   EXPECT_THAT(ErrorOf(RunPlugin(Call(GetParam())))["msg"], HasSubstr(kApiServer));
 }
@@ -88,7 +88,7 @@ TEST_P(DirectModeOf, WhereTheModeIsDirectTheApiServerIsAsked) {
 INSTANTIATE_TEST_SUITE_P(Table, DirectModeOf, testing::Values("ADD", "DEL", "CHECK", "GC", "STATUS"),
                          [](const auto& c) { return std::string(c.param); });
 
-TEST_F(DirectMode, AnAddThatFailedLeavesNoFileThatSaysThatItRuns) {
+TEST_F(DirectMode, AFailedAddRemovesTheFileThatSaysThatItRuns) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   EXPECT_THAT(ErrorOf(RunPlugin(Call("ADD")))["msg"], HasSubstr(kApiServer));
   EXPECT_TRUE(std::filesystem::is_empty(Directory().path() + "/running"));
@@ -116,7 +116,7 @@ void ServePoolAndBlock(k8sclient::testing::Peer& peer) {
 
 // A runtime's list of attachments may lack an ADD whose process still writes its log. A GC keeps the address of this
 // ADD only if the end of the ADD is noted afterwards.
-TEST_F(DirectMode, AnAddNotesItsEndLast) {
+TEST_F(DirectMode, AnAddNotesItsEndAfterItsLastLogLine) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   const k8sclient::testing::ScriptedServer server(ServePoolAndBlock);
   WriteKubeconfig("u", server.url());
@@ -140,12 +140,12 @@ TEST_F(DirectMode, AnAddNotesItsEndLast) {
   EXPECT_EQ(seen, (std::vector<std::uint32_t>{IN_ATTRIB, IN_MODIFY, IN_ATTRIB}));
 }
 
-TEST_F(DirectMode, AWordThatIsNoModeIsAnErrorThatNamesTheFile) {
+TEST_F(DirectMode, AnUnknownModeIsAnErrorThatNamesTheFile) {
   ASSERT_TRUE(State().Write("mode", "both\n"));
   EXPECT_THAT(ErrorOf(RunPlugin(Call("DEL")))["msg"], HasSubstr("/mode holds \"both\""));
 }
 
-TEST_F(DirectMode, AnotherNodeThanThatOfTheCredentialsIsRefusedBeforeAnyFolderIsMade) {
+TEST_F(DirectMode, ANodeNameThatIsNotInTheCredentialsIsRefusedBeforeAFolderIsMade) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   WriteKubeconfig("system:node:n2");
   const json error = ErrorOf(RunPlugin(Call("ADD")));
@@ -154,7 +154,7 @@ TEST_F(DirectMode, AnotherNodeThanThatOfTheCredentialsIsRefusedBeforeAnyFolderIs
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 
-TEST_F(DirectMode, CredentialsOfWhatCannotBeANodeMakeNoFolder) {
+TEST_F(DirectMode, AUserNameThatNamesNoNodeIsRefusedBeforeAFolderIsMade) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   WriteKubeconfig("system:node:../n1");
   cni_testing::PluginCall call = Call("ADD");
@@ -163,7 +163,7 @@ TEST_F(DirectMode, CredentialsOfWhatCannotBeANodeMakeNoFolder) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes"));
 }
 
-TEST_F(DirectMode, ACallThatWaitedWhileTheModeChangedDoesNothing) {
+TEST_F(DirectMode, ACallIsRefusedIfTheModeChangesWhileItWaitsForTheLock) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   std::optional<node::HeldFile> lock = Directory().Lock(/*deadline=*/0).value();
   PluginProcess process(Call("DEL"));
@@ -173,7 +173,7 @@ TEST_F(DirectMode, ACallThatWaitedWhileTheModeChangedDoesNothing) {
   ExpectRefusal("DEL", ErrorOf(process.Wait()));
 }
 
-TEST_F(DirectMode, AnAgentThatLivesKeepsCallsOutWhateverTheModeSays) {
+TEST_F(DirectMode, CallsAreRefusedWhileAnAgentRunsAlsoInDirectMode) {
   ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
   const node::HeldFile agent = Directory().LockShared().value();
   cni_testing::PluginCall call = Call("DEL");
