@@ -22,13 +22,13 @@ milliseconds AfterFailures(int count, ErrorCode code) {
   return wait;
 }
 
-TEST(Backoff, DoublesUpToHalfAMinute) {
+TEST(Backoff, DoublesTheWaitUpTo30Seconds) {
   EXPECT_EQ(AfterFailures(1, ErrorCode::kInvalid), milliseconds(50));
   EXPECT_EQ(AfterFailures(2, ErrorCode::kInvalid), milliseconds(100));
   EXPECT_EQ(AfterFailures(100, ErrorCode::kInvalid), milliseconds(30'000));
 }
 
-TEST(Backoff, StaysShortAfterConflictsAsTheNewerStateIsOnItsWay) {
+TEST(Backoff, WaitsAtMostOneSecondAfterConflicts) {
   EXPECT_EQ(AfterFailures(100, ErrorCode::kConflict), milliseconds(1000));
   EXPECT_EQ(AfterFailures(100, ErrorCode::kNotFound), milliseconds(1000));
   EXPECT_EQ(AfterFailures(100, ErrorCode::kAlreadyExists), milliseconds(1000));
@@ -39,7 +39,7 @@ TEST(Backoff, WaitsAtLeastAsLongAsTheServerAsks) {
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kUnavailable, milliseconds(7000)), kStart), milliseconds(7000));
 }
 
-TEST(Backoff, MakesNoOtherKeyWait) {
+TEST(Backoff, LetsNoOtherKeyWait) {
   Backoff backoff;
   backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(49)));
@@ -47,7 +47,7 @@ TEST(Backoff, MakesNoOtherKeyWait) {
   EXPECT_TRUE(backoff.MayTry("b", kStart));
 }
 
-TEST(Backoff, StartsAnewAfterASuccess) {
+TEST(Backoff, StartsWithTheShortestWaitAfterASuccess) {
   Backoff backoff;
   for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   backoff.Succeeded("a");
@@ -55,7 +55,7 @@ TEST(Backoff, StartsAnewAfterASuccess) {
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
 }
 
-TEST(Backoff, SaysWhenTheNextMayBeTried) {
+TEST(Backoff, SaysWhenTheNextWaitEnds) {
   Backoff backoff;
   EXPECT_FALSE(backoff.Next(kStart).has_value());
   backoff.Pause("a", milliseconds(500), kStart);
@@ -65,14 +65,14 @@ TEST(Backoff, SaysWhenTheNextMayBeTried) {
   EXPECT_FALSE(backoff.Next(kStart + milliseconds(500)).has_value());
 }
 
-TEST(Backoff, APauseShortensNoWait) {
+TEST(Backoff, IsNotShortenedByAPause) {
   Backoff backoff;
   backoff.Failed("a", Of(ErrorCode::kUnavailable, milliseconds(7000)), kStart);
   backoff.Pause("a", milliseconds(500), kStart);
   EXPECT_FALSE(backoff.MayTry("a", kStart + milliseconds(6999)));
 }
 
-TEST(Backoff, LongWaitsEndTogether) {
+TEST(Backoff, EndsLongWaitsAtTheSameWholeSecond) {
   Backoff backoff;
   for (int i = 0; i < 300; ++i) {
     static_cast<void>(backoff.Failed(
@@ -91,7 +91,7 @@ TEST(Backoff, ForgetsAKeyFiveMinutesAfterItsWaitEnded) {
   EXPECT_EQ(backoff.Failed("a", Of(ErrorCode::kInvalid), kStart), milliseconds(50));
 }
 
-TEST(Backoff, KeepsWantedKeysHoweverLongTheyWaitForTheirTurn) {
+TEST(Backoff, NeverForgetsWantedKeys) {
   Backoff backoff;
   for (int i = 0; i < 5; ++i) backoff.Failed("a", Of(ErrorCode::kInvalid), kStart);
   backoff.Forget(kStart + std::chrono::minutes(60), {"a"});

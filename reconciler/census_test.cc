@@ -125,7 +125,7 @@ TEST_P(CensusProperty, AgreesWithCountingEveryAddress) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, CensusProperty, testing::Range(1U, 9U));
 
-TEST(Census, AVeryLargePoolIsCountedToo) {
+TEST(Census, CountsAlsoAVeryLargePool) {
   TestWorld t;
   t.Pool("six", {{"subnet", "::/0"}});
   Census census;
@@ -134,7 +134,7 @@ TEST(Census, AVeryLargePoolIsCountedToo) {
   EXPECT_EQ(ipam::ToString(census.OfPool("uid-of-six").total), "340282366920938463463374607427473244158");
 }
 
-TEST(Census, MoreBlocksThanFitIntoThePoolLeaveNoneUnclaimed) {
+TEST(Census, CountsNoUnclaimedBlockIfThereAreMoreBlocksThanFitIntoThePool) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/26"}}).Block("10.55.0.1/32", "web", {}).Block("10.55.0.2/32", "web", {});
   Census census;
@@ -142,7 +142,7 @@ TEST(Census, MoreBlocksThanFitIntoThePoolLeaveNoneUnclaimed) {
   EXPECT_EQ(ipam::ToString(census.OfPool("uid-of-web").blocks_unclaimed), "0");
 }
 
-TEST(Census, ABlockThatCannotBeReadCountsButHasNothingFree) {
+TEST(Census, CountsABlockThatCannotBeReadAsClaimedWithoutFreeAddresses) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}}).UnreadableBlock("10.55.0.64-26", "uid-of-web");
   Census census;
@@ -151,7 +151,7 @@ TEST(Census, ABlockThatCannotBeReadCountsButHasNothingFree) {
   EXPECT_EQ(census.OfPool("uid-of-web").free, 190U);
 }
 
-TEST(AcceptedPools, AreThoseOfTheSpaceWithWhatTheirStatusWithholds) {
+TEST(AcceptedPools, AreReadableAndInTheSpacesListAndHaveTheirWithheldAddresses) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.withheld = {"10.55.0.7"}}).Pool("db", {{"subnet", "10.66.0.0/24"}});
   t.Pool("odd", {{"subnet", "nonsense"}}).Space("default", {"web"});

@@ -74,12 +74,12 @@ class ControllerAllocationsTest : public ControllerTest {
   int tried_ = 0;
 };
 
-TEST_F(ControllerAllocationsTest, AreMadeForAll) {
+TEST_F(ControllerAllocationsTest, TheControllerCreatesOneForEachAttachment) {
   Pass(seconds(10));
   EXPECT_EQ(Made(), kPodsCount);
 }
 
-TEST_F(ControllerAllocationsTest, ThatAreRefusedAreTriedNowAndThenAndNotTenTimesASecond) {
+TEST_F(ControllerAllocationsTest, RefusedCreationsAreRepeatedSeldom) {
   Refuse(ApiFault::kForbidden);
   Pass(seconds(120));
   EXPECT_LE(Pass(seconds(60)), 70);
@@ -90,7 +90,7 @@ TEST_F(ControllerAllocationsTest, ThatAreRefusedAreTriedNowAndThenAndNotTenTimes
 }
 
 // The watch of pods is stuck.
-TEST_F(ControllerAllocationsTest, ThatTheCollectorDeletedAreNotMadeAgainThoughTheirPodsSeemToLive) {
+TEST_F(ControllerAllocationsTest, NoneIsCreatedAgainIfTheGarbageCollectorDeletedIt) {
   Pass(seconds(10));
   ASSERT_EQ(Made(), kPodsCount);
   server_->Put(
@@ -111,7 +111,7 @@ TEST_F(ControllerAllocationsTest, ThatTheCollectorDeletedAreNotMadeAgainThoughTh
   EXPECT_EQ(Made(), kPodsCount - 1);
 }
 
-TEST_F(ControllerAllocationsTest, ThatHangAreNotTriedOneAfterTheOther) {
+TEST_F(ControllerAllocationsTest, IfOneCreationHangsTheOthersWait) {
   clock_.Advance(seconds(3));
   PutPool("other", {{"subnet", "10.66.0.0/24"}});
   Refuse(ApiFault::kLateCommit);

@@ -86,14 +86,14 @@ class ControllerBlocksTest : public ControllerTest {
   }
 };
 
-TEST_F(ControllerBlocksTest, AnEmptyOneThatOthersNeedGoes) {
+TEST_F(ControllerBlocksTest, TheControllerDeletesAnEmptyBlockThatAnotherNodeNeeds) {
   Pass(59);
   EXPECT_FALSE(IsGoing());
   Pass(30);
   EXPECT_FALSE(Exists(crds::kBlocksPath, kEmptyBlock));
 }
 
-TEST_F(ControllerBlocksTest, GoThoughTheApiServerTakesSecondsToListThePodsOfTheirNode) {
+TEST_F(ControllerBlocksTest, TheControllerDeletesBlocksThoughEachListOfPodsTakesSeconds) {
   SlowListsApi slow(*server_, clock_);
   controller_ = std::make_unique<Controller>(slow, server_clock_, *mailbox_, metrics_, settings_);
   ListHolders();
@@ -103,7 +103,7 @@ TEST_F(ControllerBlocksTest, GoThoughTheApiServerTakesSecondsToListThePodsOfThei
 }
 
 // For a list with a limit, some API servers read all pods of the cluster from etcd to find those of one node.
-TEST_F(ControllerBlocksTest, ThePodsOfItsNodeAreListedWithoutALimit) {
+TEST_F(ControllerBlocksTest, TheControllerListsThePodsOfANodeWithoutALimit) {
   int lists = 0;
   server_->SetFaults([&lists](const k8sclient::Request& request) {
     if (request.path != kPodsPath) return ApiFault::kNone;
@@ -158,7 +158,7 @@ TEST_F(ControllerBlocksTest, ABlockThatSomebodyDeletesStaysWhileAPodHasAnAddress
   EXPECT_TRUE(Exists(crds::kBlocksPath, kEmptyBlock));
 }
 
-TEST_F(ControllerBlocksTest, StandbyOfANodeThatIsBackIsNotTakenOff) {
+TEST_F(ControllerBlocksTest, TheControllerKeepsStandbyIfTheApiServerStillHasTheNode) {
   server_->Change(std::string(crds::kBlocksPath), kEmptyBlock, [](json& block) { block["standby"] = {4, 5}; });
   server_->Put("/api/v1/nodes", {{"metadata", {{"name", "n1"}, {"uid", "u"}}}});
   // The watch shows no Node, but the API server has it.

@@ -32,7 +32,7 @@ class ControllerForcedTest : public ControllerOrphansTest {
   [[nodiscard]] bool IsFreed() const { return Entry().starts_with("~ "); }
 };
 
-TEST_F(ControllerForcedTest, APodWhoseSandboxNobodySawEndIsWaitedForAsOneThatNobodySawGo) {
+TEST_F(ControllerForcedTest, APodWhoseSandboxEndedUnseenKeepsItsAddressForTenMinutes) {
   Pass(seconds(600));
   EXPECT_FALSE(IsFreed());
   Pass(seconds(40));
@@ -41,7 +41,7 @@ TEST_F(ControllerForcedTest, APodWhoseSandboxNobodySawEndIsWaitedForAsOneThatNob
   EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_orphans_freed_total{why=\"sandbox-unknown\"} 1"));
 }
 
-TEST_F(ControllerForcedTest, AnEntryThatItsAgentWroteAgainIsToldOfOnceAndFreedNoSoonerThanBefore) {
+TEST_F(ControllerForcedTest, AnEntryThatItsAgentWroteAgainIsReportedOnceAndFreedAfterTheFullWait) {
   Pass(seconds(640));
   ASSERT_TRUE(IsFreed());
   SetEntry(kBlock, "3", kOfContainer);
@@ -66,7 +66,7 @@ TEST_F(ControllerForcedTest, AnEntryThatItsAgentWritesAgainAtOnceIsFreedOnce) {
   EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " FreedInUse").Times(1));
 }
 
-TEST_F(ControllerForcedTest, ALateViewOfTheBlockFromBeforeItsEntryWasFreedIsNoReturnOfTheEntry) {
+TEST_F(ControllerForcedTest, AnOldVersionOfTheBlockDoesNotCountAsAnEntryWrittenAgain) {
   const SeenBlock before = ReadBlock(Object(crds::kBlocksPath, kBlock)).value();
   Deliver();
   for (int i = 0; i < 700 && !IsFreed(); ++i) {
@@ -82,7 +82,7 @@ TEST_F(ControllerForcedTest, ALateViewOfTheBlockFromBeforeItsEntryWasFreedIsNoRe
 }
 
 // Before Kubernetes 1.36 a kubelet reports the sandbox of a new pod only when all images are there.
-TEST_F(ControllerOrphansTest, APodThatIsDeletedByForceWhileItsImageIsPulledIsWaitedForToo) {
+TEST_F(ControllerOrphansTest, APodDeletedByForceDuringAnImagePullKeepsItsAddressForTheFullWait) {
   Delete(kPods, "web");
   mailbox_->ObserveDeletion(ReadPod(PodObject(kPodUid, "Pending")).value());
   Pass(seconds(600));
@@ -92,7 +92,7 @@ TEST_F(ControllerOrphansTest, APodThatIsDeletedByForceWhileItsImageIsPulledIsWai
 }
 
 // The watch broke, and the next list lacks the pod: nobody can say how the pod was deleted.
-TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookForItsSandbox) {
+TEST_F(ControllerOrphansTest, APodThatAListLacksKeepsItsAddressIfNoAgentCanLookForItsSandbox) {
   for (const bool has_proof : {true, false}) {
     SetEntry(kBlock, "3", std::string(kOrphan) + (has_proof ? " ns=cni-1" : ""));
     json pod = PodObject(kPodUid);
@@ -110,7 +110,7 @@ TEST_F(ControllerOrphansTest, APodThatAListMissesIsWaitedForWhereNobodyCanLookFo
 }
 
 // A person removed the entry, and the node's agent wrote it again.
-TEST_F(ControllerOrphansTest, AStaticPodsEntryIsNotFreedBecauseItCameBack) {
+TEST_F(ControllerOrphansTest, AStaticPodsEntryStaysIfItsAgentHasWrittenItAgain) {
   const std::string entry =
       "default/web 0123456789abcdef0123456789abcdef 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";
   SetEntry(kBlock, "3", entry);
@@ -123,7 +123,7 @@ TEST_F(ControllerOrphansTest, AStaticPodsEntryIsNotFreedBecauseItCameBack) {
   EXPECT_THAT(Events(), testing::Not(testing::Contains(std::string(kBlock) + " FreedInUse")));
 }
 
-TEST_F(ControllerForcedTest, ANodeThatIsGoneIsNotAsked) {
+TEST_F(ControllerForcedTest, TheEntryOfAGoneNodeDoesNotAskAnAgentToLookForTheSandbox) {
   mailbox_->Replace(std::map<std::string, SeenNode>{});
   Pass(seconds(400));
   EXPECT_FALSE(Entry().contains("ns=")) << Entry();

@@ -131,7 +131,7 @@ class ControllerNumbersTest : public ControllerOrphansTest {
   SlowNodesApi slow_{*server_, clock_};
 };
 
-TEST_F(ControllerNumbersTest, AreWrittenAsCapacityAndAllocatableAndCountedInTheMetrics) {
+TEST_F(ControllerNumbersTest, TheControllerWritesACountAsCapacityAndAllocatable) {
   PutNode("n1");
   PassWithNodes(seconds(10));
   EXPECT_EQ(NumberOf("n1"), "62") << "64 addresses, of which one is the network's and a pod holds one";
@@ -139,7 +139,7 @@ TEST_F(ControllerNumbersTest, AreWrittenAsCapacityAndAllocatableAndCountedInTheM
   EXPECT_THAT(metrics_.Text(), HasSubstr("berth_controller_node_writes_total 1\n"));
 }
 
-TEST_F(ControllerNumbersTest, AreRemovedByANullForEachOfBothKeys) {
+TEST_F(ControllerNumbersTest, TheControllerRemovesACountByNullInCapacityAndAllocatable) {
   PutNode("n1");
   const json without = Object(kNodesPath, "n1")["status"];
   SetNumber("n1", "62");
@@ -157,7 +157,7 @@ TEST_F(ControllerNumbersTest, AreRemovedByANullForEachOfBothKeys) {
 }
 
 // The watch of Nodes lags: somebody has written the Node since.
-TEST_F(ControllerNumbersTest, OfANodeThatChangedMeanwhileAreDecidedAnew) {
+TEST_F(ControllerNumbersTest, TheControllerDecidesAgainIfTheNodeHasChanged) {
   PutNode("n1");
   DeliverNodes();
   SetNumber("n1", "99");
@@ -177,7 +177,7 @@ TEST_F(ControllerNumbersTest, OfANodeThatChangedMeanwhileAreDecidedAnew) {
   EXPECT_EQ(patches, 1);
 }
 
-TEST_F(ControllerNumbersTest, AreWrittenBeforeAllElseAlsoAfterAConflict) {
+TEST_F(ControllerNumbersTest, TheControllerWritesCountsFirstAlsoAfterAConflict) {
   PutNode("n1");
   DeliverNodes();
   SetNumber("n1", "99");
@@ -200,7 +200,7 @@ TEST_F(ControllerNumbersTest, AreWrittenBeforeAllElseAlsoAfterAConflict) {
   EXPECT_EQ(writes.front(), kNodes + "/n1/status");
 }
 
-TEST_F(ControllerNumbersTest, ThatNobodyAnswersHoldUpReclaimingForTheTimeLimitOfOneRequest) {
+TEST_F(ControllerNumbersTest, UnansweredPatchesDelayReclaimingByOneTimeLimit) {
   for (int i = 1; i <= 30; ++i) PutNode("n" + std::to_string(i));
   StartAnew(slow_, settings_);
   slow_.takes = milliseconds::max();
@@ -211,7 +211,7 @@ TEST_F(ControllerNumbersTest, ThatNobodyAnswersHoldUpReclaimingForTheTimeLimitOf
   EXPECT_GE(slow_.patches, 5);
 }
 
-TEST_F(ControllerNumbersTest, ThatAreAnsweredSlowlyHaveTheirSliceOfAPass) {
+TEST_F(ControllerNumbersTest, SlowPatchesTakeAtMostHalfASecondOfAPass) {
   for (int i = 1; i <= 30; ++i) PutNode("n" + std::to_string(i));
   StartAnew(slow_, settings_);
   slow_.takes = milliseconds(100);
@@ -219,7 +219,7 @@ TEST_F(ControllerNumbersTest, ThatAreAnsweredSlowlyHaveTheirSliceOfAPass) {
   EXPECT_EQ(slow_.patches, 30) << "in the end each Node is written";
 }
 
-TEST_F(ControllerNumbersTest, OfTwoNodesWhosePatchesHangDoNotKeepTheOtherNodesFromTheirs) {
+TEST_F(ControllerNumbersTest, HangingPatchesOfTwoNodesDoNotHoldUpPatchesOfOtherNodes) {
   for (int i = 1; i <= 30; ++i) PutNode("n" + std::to_string(i));
   slow_.hanging = {"n1", "n10"};
   StartAnew(slow_, settings_);
@@ -233,7 +233,7 @@ TEST_F(ControllerNumbersTest, OfTwoNodesWhosePatchesHangDoNotKeepTheOtherNodesFr
   EXPECT_EQ(NumberOf("n31"), "0");
 }
 
-TEST_F(ControllerNumbersTest, ThatNobodyAnswersLeaveTheBurstOfPatchesForLater) {
+TEST_F(ControllerNumbersTest, AfterUnansweredPatchesTheControllerMaySendAFullBurst) {
   for (int i = 1; i <= 150; ++i) PutNode("n" + std::to_string(i));
   StartAnew(slow_, settings_);
   slow_.takes = milliseconds::max();
@@ -254,7 +254,7 @@ class ControllerNumbersEventsTest : public ControllerNumbersTest {
   }
 };
 
-TEST_F(ControllerNumbersEventsTest, TellOnceThatANodeShowsNoneAndOnceThatItShowsOneAgain) {
+TEST_F(ControllerNumbersEventsTest, SayOnceThatANodeShowsNoCountAndOnceThatItShowsOneAgain) {
   SetReady("n1", false);
   PassWithNodes(seconds(10));
   EXPECT_EQ(NumberOf("n1"), "none");
@@ -269,7 +269,7 @@ TEST_F(ControllerNumbersEventsTest, TellOnceThatANodeShowsNoneAndOnceThatItShows
   EXPECT_THAT(EventsOfNode(), ElementsAre("n1 Warning AddressesNotCounted", "n1 Normal AddressesCounted"));
 }
 
-TEST_F(ControllerNumbersEventsTest, TellThatANodeShowsOneAgainIfAnEarlierLeaderToldThatItShowsNone) {
+TEST_F(ControllerNumbersEventsTest, SayThatANodeShowsACountIfThePreviousLeaderSaidThatItShowsNone) {
   SetReady("n1", false);
   PassWithNodes(seconds(10));
   StartAnew(*server_, settings_);
@@ -284,7 +284,7 @@ TEST_F(ControllerNumbersEventsTest, TellThatANodeShowsOneAgainIfAnEarlierLeaderT
   EXPECT_THAT(EventsOfNode(), ElementsAre("n1 Warning AddressesNotCounted", "n1 Normal AddressesCounted"));
 }
 
-TEST_F(ControllerNumbersEventsTest, TellNothingOfANumberThatSomebodyTookAwayAndThatComesBack) {
+TEST_F(ControllerNumbersEventsTest, SayNothingAboutACountThatAPersonRemovedAndTheControllerRestored) {
   SetNumber("n1", "");
   PassWithNodes(seconds(20));
   EXPECT_EQ(NumberOf("n1"), "62");

@@ -17,7 +17,7 @@ namespace {
 using k8sclient::testing::ApiFault;
 using std::chrono::seconds;
 
-TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) {
+TEST_F(ControllerOrphansTest, AFreedEntryCoolsAMinuteAndTellsTheAgentToForgetTheAttachment) {
   Vanish();
   Pass(seconds(46));
   EXPECT_EQ(Entry(), kOrphan);
@@ -31,7 +31,7 @@ TEST_F(ControllerOrphansTest, AFreedEntryRestsAMinuteAndTellsTheNodeToForgetIt) 
 }
 
 // Pods of a tenant, which the controller's watch does not show.
-TEST_F(ControllerOrphansTest, AtMostTwentyPodsAreAskedForInAPassHoweverManyLive) {
+TEST_F(ControllerOrphansTest, TheControllerAsksForAtMostTwentyPodsInAPass) {
   json entries;
   for (int i = 10; i < 50; ++i) {
     const std::string number = std::to_string(i);
@@ -51,7 +51,7 @@ TEST_F(ControllerOrphansTest, AtMostTwentyPodsAreAskedForInAPassHoweverManyLive)
   EXPECT_EQ(most, 20);
 }
 
-TEST_F(ControllerOrphansTest, OneThatCannotBeAskedForInTimeHoldsUpNoOther) {
+TEST_F(ControllerOrphansTest, AnUnansweredQuestionAboutAPodHoldsUpNoOtherEntry) {
   json other = PodObject(OtherPod().uid);
   other["metadata"]["name"] = "other";
   server_->Put(kPods, other);
@@ -70,13 +70,13 @@ TEST_F(ControllerOrphansTest, OneThatCannotBeAskedForInTimeHoldsUpNoOther) {
   EXPECT_TRUE(EntryAt("10.55.0.64-26", "5").starts_with("~ ")) << EntryAt("10.55.0.64-26", "5");
 }
 
-TEST_F(ControllerOrphansTest, AFreedEntryIsToldOfByAnEventOfItsBlock) {
+TEST_F(ControllerOrphansTest, AnEventOfTheBlockReportsAFreedEntry) {
   Vanish();
   Pass(seconds(55));
   EXPECT_THAT(Events(), testing::Contains(std::string(kBlock) + " OrphansFreed").Times(1));
 }
 
-TEST_F(ControllerOrphansTest, AnEventThatIsRefusedChangesNothing) {
+TEST_F(ControllerOrphansTest, ARefusedEventDoesNotKeepTheEntryFromBeingFreed) {
   Vanish();
   server_->SetFaults([](const k8sclient::Request& request) {
     return request.path == kEventsPath ? ApiFault::kForbidden : ApiFault::kNone;
@@ -88,7 +88,7 @@ TEST_F(ControllerOrphansTest, AnEventThatIsRefusedChangesNothing) {
 // The API server does not answer requests for events, or refuses them only after two seconds.
 class SlowEventsTest : public ControllerOrphansTest, public testing::WithParamInterface<ApiFault> {};
 
-TEST_P(SlowEventsTest, HoldUpNothing) {
+TEST_P(SlowEventsTest, DoNotHoldUpTheFreeingOfEntries) {
   PutBlock("web", "10.55.0.64/26", {{"5", kOrphan}});
   Pass(seconds(3));
   Vanish();
@@ -106,7 +106,7 @@ TEST_P(SlowEventsTest, HoldUpNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Table, SlowEventsTest, testing::Values(ApiFault::kUnavailable, ApiFault::kForbidden));
 
-TEST_F(ControllerOrphansTest, AnEventThatIsThereAlreadyKeepsNoOtherFromBeingTold) {
+TEST_F(ControllerOrphansTest, AnExistingEventDoesNotKeepTheNextEventFromBeingWritten) {
   PutBlock("web", "10.55.0.64/26", {{"5", kOrphan}});
   Pass(seconds(3));
   Vanish();
@@ -122,14 +122,14 @@ TEST_F(ControllerOrphansTest, AnEventThatIsThereAlreadyKeepsNoOtherFromBeingTold
   EXPECT_THAT(Events(), testing::Contains("10.55.0.64-26 OrphansFreed"));
 }
 
-TEST_F(ControllerOrphansTest, APodThatTheApiServerStillHasIsNotFreedWhateverTheWatchSaid) {
+TEST_F(ControllerOrphansTest, APodThatTheApiServerStillHasKeepsItsAddressAlsoIfTheWatchLacksIt) {
   SeeItVanish();
   Pass(seconds(120));
   EXPECT_EQ(Entry(), kOrphan);
 }
 
 // The taint is still there, its Node is not Ready yet, and the watch of pods lags.
-TEST_F(ControllerOrphansTest, APodThatAMachineStartsWhileItComesUpOutOfServiceKeepsItsAddress) {
+TEST_F(ControllerOrphansTest, APodThatAnOutOfServiceMachineStartsKeepsItsAddress) {
   const json taint = {{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}};
   server_->Put(std::string(kNodesPath), {{"metadata", {{"name", "n1"}}}, {"spec", {{"taints", {taint}}}}});
   mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_out_of_service = true}}});
@@ -141,7 +141,7 @@ TEST_F(ControllerOrphansTest, APodThatAMachineStartsWhileItComesUpOutOfServiceKe
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-TEST_F(ControllerOrphansTest, APodThatCannotBeReadKeepsItsAddressOnANodeThatIsOutOfService) {
+TEST_F(ControllerOrphansTest, AnUnreadablePodOnAnOutOfServiceNodeKeepsItsAddress) {
   const json taint = {{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}};
   server_->Put(std::string(kNodesPath), {{"metadata", {{"name", "n1"}}}, {"spec", {{"taints", {taint}}}}});
   mailbox_->Replace(std::map<std::string, SeenNode>{{"n1", {.name = "n1", .is_out_of_service = true}}});
@@ -160,7 +160,7 @@ TEST_F(ControllerOrphansTest, ANewPodOfTheSameNameDoesNotKeepTheAddress) {
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-TEST_F(ControllerOrphansTest, OneThatHasEndedIsFreedThoughItsObjectStays) {
+TEST_F(ControllerOrphansTest, TheEntryOfAPodThatHasEndedIsFreedThoughThePodObjectStays) {
   server_->Put(kPods, PodObject(kPodUid, "Succeeded"));
   mailbox_->Put("default/web", ReadPod(PodObject(kPodUid, "Succeeded")).value());
   Pass(seconds(58));
@@ -169,7 +169,7 @@ TEST_F(ControllerOrphansTest, OneThatHasEndedIsFreedThoughItsObjectStays) {
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-TEST_F(ControllerOrphansTest, WhileThePodCannotBeAskedForNothingIsFreed) {
+TEST_F(ControllerOrphansTest, NothingIsFreedWhileTheApiServerDoesNotAnswerQuestionsAboutThePod) {
   Vanish();
   server_->SetFaults([](const k8sclient::Request& request) {
     return request.path.starts_with(kPods) ? ApiFault::kForbidden : ApiFault::kNone;
@@ -181,7 +181,7 @@ TEST_F(ControllerOrphansTest, WhileThePodCannotBeAskedForNothingIsFreed) {
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry();
 }
 
-TEST_F(ControllerOrphansTest, AnEntryWhosePodCannotEvenBeAskedForKeepsNoOtherFromBeingFreed) {
+TEST_F(ControllerOrphansTest, AnEntryWithAnImpossiblePodNameHoldsUpNoOtherEntry) {
   SetEntry(kBlock, "2", "default/no%2Fname uid-2-2 0123456789ab-0000000000000002 i=eth0 t=1799999999000");
   // An API server takes the path for a subresource of the pod "no".
   server_->SetFaults([](const k8sclient::Request& request) {
@@ -195,7 +195,7 @@ TEST_F(ControllerOrphansTest, AnEntryWhosePodCannotEvenBeAskedForKeepsNoOtherFro
   EXPECT_TRUE(EntryAt(kBlock, "2").starts_with("default/")) << EntryAt(kBlock, "2");
 }
 
-TEST_F(ControllerOrphansTest, AnEntryOfABlockThatCannotBeReadIsFreedWhenItCanBeAgain) {
+TEST_F(ControllerOrphansTest, AnEntryOfAnUnreadableBlockIsFreedOnceTheBlockCanBeRead) {
   Vanish();
   json entries;
   server_->Change(std::string(crds::kBlocksPath), kBlock, [&entries](json& object) {
@@ -208,7 +208,7 @@ TEST_F(ControllerOrphansTest, AnEntryOfABlockThatCannotBeReadIsFreedWhenItCanBeA
   EXPECT_TRUE(Entry().starts_with("~ ")) << Entry() << ": it was waited for meanwhile";
 }
 
-TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
+TEST_F(ControllerOrphansTest, AnEntryThatTheAgentHasRemovedMeanwhileIsNotFreed) {
   Vanish();
   Pass(seconds(39));
   // The watch is late, so the passes decide on the old block.
@@ -220,7 +220,7 @@ TEST_F(ControllerOrphansTest, AnEntryThatWasGivenBackMeanwhileIsLeftAlone) {
   EXPECT_EQ(Entry(), "");
 }
 
-TEST_F(ControllerOrphansTest, WhoLeadsNextIsToldOfAVersionThatIsAsYoungAsWhatIsLeftToFreeAllows) {
+TEST_F(ControllerOrphansTest, TheNextLeaderGetsTheNewestVersionThatStillShowsUnfreedDeletions) {
   std::uint64_t handed_over = 0;
   controller_->on_version = [&handed_over](std::uint64_t version) { handed_over = version; };
   mailbox_->Put("default/other", OtherPod());
@@ -268,7 +268,7 @@ class ControllerLostTest : public ControllerOrphansTest {
   int questions_max_ = 0;
 };
 
-TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
+TEST_F(ControllerLostTest, TheControllerPutsTheEntryBackAndReportsIt) {
   Pass(seconds(59));
   EXPECT_EQ(Entry(), "");
   Pass(seconds(25));
@@ -286,7 +286,7 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackAndToldOf) {
 
 // Another pod's entry looks like an orphan, and the API server says that the pod lives: the controller then waits ten
 // seconds before it tries to free the entry again.
-TEST_F(ControllerLostTest, ItsEntryIsPutBackBesideAnEntryThatMustNotBeFreed) {
+TEST_F(ControllerLostTest, TheControllerPutsTheEntryBackThoughAnotherEntryMustNotBeFreed) {
   json other = PodObject("22222222-2222-3333-4444-555555555555");
   other["metadata"]["name"] = "other";
   server_->Put(kPods, other);
@@ -298,13 +298,13 @@ TEST_F(ControllerLostTest, ItsEntryIsPutBackBesideAnEntryThatMustNotBeFreed) {
   EXPECT_TRUE(EntryAt(kBlock, "5").starts_with("default/other ")) << "it lives";
 }
 
-TEST_F(ControllerLostTest, NothingIsPutBackIfThePodHasAnotherAddressByNow) {
+TEST_F(ControllerLostTest, NoEntryIsPutBackIfThePodHasAnotherAddressNow) {
   server_->Put(kPods, WithAddress("10.55.0.9"));
   Pass(seconds(200));
   EXPECT_EQ(Entry(), "");
 }
 
-TEST_F(ControllerLostTest, NothingIsPutBackIfThePodIsGoneByNowAndItIsAskedForEverMoreRarely) {
+TEST_F(ControllerLostTest, NoEntryIsPutBackIfThePodIsGoneAndQuestionsGetRarer) {
   Delete(kPods, "web");
   CountQuestions();
   Pass(seconds(200));
@@ -314,7 +314,7 @@ TEST_F(ControllerLostTest, NothingIsPutBackIfThePodIsGoneByNowAndItIsAskedForEve
 }
 
 // The controller's GET does not find the pod, but a pod counts as vanished only when the watch shows it.
-TEST_F(ControllerLostTest, APodIsSeenToVanishByTheWatchAloneWhateverIsAnswered) {
+TEST_F(ControllerLostTest, OnlyTheWatchMakesAPodCountAsVanished) {
   const std::string entry = kOrphan;
   SetEntry(kBlock, "5", entry.c_str());
   Delete(kPods, "web");
@@ -322,7 +322,7 @@ TEST_F(ControllerLostTest, APodIsSeenToVanishByTheWatchAloneWhateverIsAnswered) 
   EXPECT_EQ(EntryAt(kBlock, "5"), entry);
 }
 
-TEST_F(ControllerLostTest, NothingIsPutBackOfAPodWhoseSandboxHasEndedByNow) {
+TEST_F(ControllerLostTest, NoEntryIsPutBackIfThePodsSandboxHasEnded) {
   json pod = WithAddress();
   pod["status"]["conditions"][0]["status"] = "False";
   server_->Put(kPods, pod);
@@ -331,7 +331,7 @@ TEST_F(ControllerLostTest, NothingIsPutBackOfAPodWhoseSandboxHasEndedByNow) {
 }
 
 // The pod's old sandbox ended after that, and its DEL found nothing, because no sandbox has the entry's attachment.
-TEST_F(ControllerLostTest, WhatWasPutBackIsFreedOnceThePodHasAnotherSandbox) {
+TEST_F(ControllerLostTest, AnEntryThatWasPutBackIsFreedOnceThePodHasAnotherSandbox) {
   Pass(seconds(90));
   ASSERT_TRUE(Entry().contains(" 000000000000-")) << Entry();
   SetEntry(kBlock,
@@ -345,7 +345,7 @@ TEST_F(ControllerLostTest, WhatWasPutBackIsFreedOnceThePodHasAnotherSandbox) {
 }
 
 // An answer may take its time, and all questions for one block must be answered within the time limit of one request.
-TEST_F(ControllerLostTest, ABlockOfLostEntriesIsPutBackInPortions) {
+TEST_F(ControllerLostTest, AWholeBlockOfLostEntriesIsPutBackInSeveralWrites) {
   for (int i = 10; i < 60; ++i) {
     json pod = WithAddress(("10.55.0." + std::to_string(i)).c_str());
     pod["metadata"]["name"] = "web-" + std::to_string(i);
@@ -360,7 +360,7 @@ TEST_F(ControllerLostTest, ABlockOfLostEntriesIsPutBackInPortions) {
       << "what the controller writes itself does not make it wait";
 }
 
-TEST_F(ControllerLostTest, AnAddressThatAnotherGotMeanwhileIsReportedOnceAndLeft) {
+TEST_F(ControllerLostTest, AnAddressThatAnotherPodGotMeanwhileIsReportedOnceAndNotChanged) {
   SetEntry(kBlock, "3", kHeldEntry);
   Pass(seconds(40));
   EXPECT_EQ(Entry(), kHeldEntry);
@@ -397,7 +397,7 @@ TEST_F(ControllerLostTest, TwoContestedAddressesOfOneBlockAreOneEvent) {
 }
 
 // A new leader begins with the condition that it finds.
-TEST_F(ControllerLostTest, WhoLeadsNextLeavesTheConditionUntilItHasLookedItself) {
+TEST_F(ControllerLostTest, ANewLeaderKeepsTheConditionUntilItHasComparedPodsAndBlocks) {
   SetEntry(kBlock, "3", kHeldEntry);
   Pass(seconds(40));
   controller_ = std::make_unique<Controller>(*server_, server_clock_, *mailbox_, metrics_, settings_);
@@ -411,7 +411,7 @@ TEST_F(ControllerLostTest, WhoLeadsNextLeavesTheConditionUntilItHasLookedItself)
   }
 }
 
-TEST_F(ControllerOrphansTest, WhatWasFreedByAWriteOfWhichTheAnswerWasLostIsToldOfOnce) {
+TEST_F(ControllerOrphansTest, AnEntryFreedByAWriteWithALostAnswerIsReportedOnce) {
   Vanish();
   int patches = 0;
   server_->SetFaults([&patches](const k8sclient::Request& request) {
@@ -424,7 +424,7 @@ TEST_F(ControllerOrphansTest, WhatWasFreedByAWriteOfWhichTheAnswerWasLostIsToldO
   EXPECT_THAT(metrics_.Text(), testing::HasSubstr("berth_controller_orphans_freed_total{why=\"pod-gone\"} 1"));
 }
 
-TEST_F(ControllerOrphansTest, LostAndLateAnswersChangeNothingAboutTheEnd) {
+TEST_F(ControllerOrphansTest, AnEntryIsFreedDespiteLostAnswersAndLateWrites) {
   Vanish();
   int requests = 0;
   server_->SetFaults([&requests](const k8sclient::Request& request) {

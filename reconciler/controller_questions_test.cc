@@ -109,7 +109,7 @@ class ControllerQuestionsTest : public ControllerOrphansTest {
   HangingPodsApi slow_{*server_, clock_};
 };
 
-TEST_F(ControllerQuestionsTest, AreOneInAPassOfAtMostTenSecondsIfTheApiServerAnswersNone) {
+TEST_F(ControllerQuestionsTest, IfNoneIsAnsweredAPassAsksOneAndTakesAtMostTenSeconds) {
   LetHang("0123");
   std::size_t questions = 0;
   for (int i = 0; i < 600; ++i) {
@@ -123,7 +123,7 @@ TEST_F(ControllerQuestionsTest, AreOneInAPassOfAtMostTenSecondsIfTheApiServerAns
   EXPECT_GT(questions, 10U) << "the controller goes on";
 }
 
-TEST_F(ControllerQuestionsTest, ThatHangForOneBlockLetTheNextPassBeginWithTheOthers) {
+TEST_F(ControllerQuestionsTest, IfTheyHangForOneBlockTheNextPassBeginsWithTheOtherBlocks) {
   LetHang("0");
   EXPECT_EQ(BlocksOfNextQuestions(), "0");
   EXPECT_EQ(BlocksOfNextQuestions().substr(0, 3), "123");
@@ -131,14 +131,14 @@ TEST_F(ControllerQuestionsTest, ThatHangForOneBlockLetTheNextPassBeginWithTheOth
   for (const int block : {1, 2, 3}) EXPECT_EQ(CountHeld(block), 0) << "block " << block;
 }
 
-TEST_F(ControllerQuestionsTest, ThatHangForThreeBlocksDoNotKeepAFourthBlockFromBeingFreed) {
+TEST_F(ControllerQuestionsTest, IfTheyHangForThreeBlocksAFourthBlocksEntryIsStillFreed) {
   LetHang("012");
   for (const char* block : {"0", "1", "2"}) EXPECT_EQ(BlocksOfNextQuestions(), block);
   EXPECT_TRUE(BlocksOfNextQuestions().starts_with('3'));
   EXPECT_EQ(CountHeld(3), 0);
 }
 
-TEST_F(ControllerQuestionsTest, ThatHangForTwoBlocksDoNotKeepANewPoolFromBecomingReady) {
+TEST_F(ControllerQuestionsTest, IfTheyHangForTwoBlocksANewPoolStillBecomesReady) {
   LetHang("01");
   for (const char* block : {"0", "1"}) EXPECT_EQ(BlocksOfNextQuestions(), block);
   PutPool("late", {{"subnet", "10.90.0.0/24"}});
@@ -146,7 +146,7 @@ TEST_F(ControllerQuestionsTest, ThatHangForTwoBlocksDoNotKeepANewPoolFromBecomin
   EXPECT_EQ(ReadyOf("late"), "True/Accepted");
 }
 
-TEST_F(ControllerQuestionsTest, ThatHangTakeAThirdOfTheTimeAtMostAndOneQuestionIsAskedAtATime) {
+TEST_F(ControllerQuestionsTest, IfTheyHangTheyTakeAtMostAThirdOfTheTimeAndAreAskedOneAtATime) {
   LetHang("0123");
   for (const char* block : {"0", "1", "2", "3"}) EXPECT_EQ(BlocksOfNextQuestions(), block);
   const auto began = clock_.Now();
@@ -161,7 +161,7 @@ TEST_F(ControllerQuestionsTest, ThatHangTakeAThirdOfTheTimeAtMostAndOneQuestionI
   EXPECT_LE(3 * hung, clock_.Now() - began + seconds(30));
 }
 
-TEST_F(ControllerQuestionsTest, ThatAreAnsweredAgainFreeTheBlocksSoon) {
+TEST_F(ControllerQuestionsTest, OnceTheyAreAnsweredAgainTheEntriesAreFreedSoon) {
   LetHang("0123");
   for (int i = 0; i < 300; ++i) Pass(seconds(1));
   LetHang("");
@@ -175,7 +175,7 @@ class ControllerQuestionsAndNumbersTest : public ControllerQuestionsTest {
 };
 
 // The controller lists the node's pods before it lowers the address count.
-TEST_F(ControllerQuestionsAndNumbersTest, ThatHangForTwoBlocksDoNotKeepAnAddressCountFromBeingLowered) {
+TEST_F(ControllerQuestionsAndNumbersTest, IfTheyHangForTwoBlocksAnAddressCountIsStillLowered) {
   const json counts = {{"cpu", "4"}, {"ipam.berth.dev/ipv4", "9999"}};
   server_->Put(
       std::string(kNodesPath),

@@ -370,7 +370,7 @@ class Storm {
   bool is_calm_ = false;
 };
 
-TEST(ControllerStorm, KeepsWhatMustBeKept) {
+TEST(ControllerStorm, KeepsTheAddressesOfLivePodsAndFreesAllOthers) {
   ipam::ForSeeds(4, [](ipam::SeededRandom& random) {
     Storm storm(random);
     storm.Run(600);

@@ -41,7 +41,7 @@ TEST_F(ControllerTest, WritesNothingWhenNothingChanges) {
   EXPECT_EQ(Writes(), before);
 }
 
-TEST_F(ControllerTest, OfTwoThatConflictOneIsAcceptedAndTheOtherOnceItIsGone) {
+TEST_F(ControllerTest, OfTwoConflictingPoolsTheSecondIsAcceptedOnceTheFirstIsGone) {
   PutPool("a", {{"subnet", "10.55.0.0/24"}});
   PutPool("b", {{"subnet", "10.55.0.0/16"}, {"blockSize", 28}});
   Settle();
@@ -110,7 +110,7 @@ TEST_F(ControllerTest, AnEntryThatComesAtTheLastMomentKeepsTheBlock) {
   EXPECT_TRUE(Exists(crds::kBlocksPath, "10.55.0.0-26"));
 }
 
-TEST_F(ControllerTest, AReservationIsWithheldAndEnteredAndGivenUp) {
+TEST_F(ControllerTest, AReservedAddressIsWithheldAndHasAnEntryUntilTheReservationIsDeleted) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   PutBlock("web", "10.55.0.0/26", {{"3", kHeldEntry}});
   PutReservation("r", {{"addresses", {"10.55.0.3-10.55.0.5"}}});
@@ -193,7 +193,7 @@ TEST_F(ControllerTest, AReservationEndsAtItsTime) {
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "");
 }
 
-TEST_F(ControllerTest, AReservationThatAStaleViewDoesNotShowIsNotGivenUp) {
+TEST_F(ControllerTest, AReservationThatAStaleWatchLacksStaysInForce) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   PutBlock("web", "10.55.0.0/26", json::object());
   Settle();
@@ -229,7 +229,7 @@ TEST_F(ControllerTest, TwoLeadersDoNotAcceptTwoPoolsThatConflict) {
   EXPECT_EQ(Space("default")["status"]["pools"], 1);
 }
 
-TEST_F(ControllerTest, ASpaceThatSomebodyDeletesStaysWhileItSaysSomething) {
+TEST_F(ControllerTest, ADeletedSpaceStaysAndAcceptsPoolsWhileItHasPools) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   Settle();
   Delete(crds::kSpacesPath, "default");
@@ -240,7 +240,7 @@ TEST_F(ControllerTest, ASpaceThatSomebodyDeletesStaysWhileItSaysSomething) {
   EXPECT_EQ(ReadyOf("more"), "True/Accepted");
 }
 
-TEST_F(ControllerTest, ASpaceThatIsLostIsMadeAgainWithThePoolsThatHandOut) {
+TEST_F(ControllerTest, ALostSpaceIsCreatedAgainWithItsReadyPools) {
   PutPool("web", {{"subnet", "10.55.0.0/24"}});
   Settle();
   server_->Change(
@@ -268,7 +268,7 @@ const NamedFault kFaults[] = {
 // One fault at each request of a sequence, one after another: the end is the same.
 class ControllerFaults : public ControllerTest, public testing::WithParamInterface<NamedFault> {};
 
-TEST_P(ControllerFaults, AtAnyRequestOnlyDelay) {
+TEST_P(ControllerFaults, AtAnyRequestOnlyDelayTheResult) {
   int requests = 1;
   for (int at = 0; at < requests; ++at) {
     SCOPED_TRACE("fault at request " + std::to_string(at));
@@ -292,7 +292,7 @@ TEST_P(ControllerFaults, AtAnyRequestOnlyDelay) {
 INSTANTIATE_TEST_SUITE_P(Table, ControllerFaults, testing::ValuesIn(kFaults),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST_F(ControllerTest, AServerThatIsAwayIsNotAskedForEveryObject) {
+TEST_F(ControllerTest, AnUnreachableServerIsNotAskedOnceForEachObject) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();
   int requests = 0;
@@ -319,7 +319,7 @@ TEST_F(ControllerTest, DecidesNothingBeforeEveryKindWasListed) {
 }
 
 // A client that may change such an object may have written these, or the API server had a CRD without its rules.
-TEST_F(ControllerTest, NoObjectStopsMoreThanItself) {
+TEST_F(ControllerTest, AnUnreadableObjectDoesNotHoldUpOtherObjects) {
   PutPool("sick", {{"subnet", "10.77.0.0/24"}, {"space", "sick"}});
   PutPool("well", {{"subnet", "10.55.0.0/24"}});
   Settle();
@@ -348,7 +348,7 @@ TEST_F(ControllerTest, NoObjectStopsMoreThanItself) {
   EXPECT_TRUE(Exists(crds::kPoolsPath, "sick")) << "the space may still have it in its list";
 }
 
-TEST_F(ControllerTest, APoolThatIsAboutFullIsToldOfOnceAMinuteAndReason) {
+TEST_F(ControllerTest, APoolThatIsAlmostFullCausesOneEventPerMinuteAndReason) {
   PutPool("web", {{"subnet", "10.55.0.0/29"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
   Settle();
   json entries;
@@ -367,7 +367,7 @@ TEST_F(ControllerTest, APoolThatIsAboutFullIsToldOfOnceAMinuteAndReason) {
   EXPECT_THAT(Events(), testing::Contains("web NoAddressLeft").Times(2)) << "what lasts is told of again";
 }
 
-TEST_F(ControllerTest, AnEventThatTheServerRefusesSilencesNoOtherEvent) {
+TEST_F(ControllerTest, ARefusedEventDoesNotKeepOtherEventsFromBeingWritten) {
   for (const ApiFault fault : {ApiFault::kInvalid, ApiFault::kForbidden}) {
     Reset();
     PutPool("a", {{"subnet", "10.55.0.0/24"}});
@@ -382,7 +382,7 @@ TEST_F(ControllerTest, AnEventThatTheServerRefusesSilencesNoOtherEvent) {
   }
 }
 
-TEST_F(ControllerTest, StopsInTheMiddleOfAPassWhenAskedTo) {
+TEST_F(ControllerTest, StopsInTheMiddleOfAPassWhenStopIsRequested) {
   for (int i = 0; i < 20; ++i) PutPool("p" + std::to_string(i), {{"subnet", "10." + std::to_string(i) + ".0.0/24"}});
   Deliver();
   std::stop_source stop;

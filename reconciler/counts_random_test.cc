@@ -157,7 +157,7 @@ void ChangeAtRandom(ipam::SeededRandom& random) {
   }
 }
 
-TEST(Counts, OfManyRandomChangesAreAsCountedAnew) {
+TEST(Counts, AreTheSameAsCountedFromScratchAfterRandomChanges) {
   ipam::ForSeeds(4, [](ipam::SeededRandom& random) { ChangeAtRandom(random); });
 }
 

@@ -22,7 +22,7 @@ struct CountsCase {
 };
 class Number : public testing::TestWithParam<CountsCase> {};
 
-TEST_P(Number, OfANodeIsItsFreeAddressesAndThoseOfItsRequestingPods) {
+TEST_P(Number, IsTheSumOfFreeAddressesAndAddressesOfRequestingPods) {
   CountsWorld world;
   GetParam().given(world);
   EXPECT_EQ(world.Of(GetParam().resource), GetParam().want);
@@ -261,7 +261,7 @@ const CountsCase kCountsCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, Number, testing::ValuesIn(kCountsCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Counts, OfAPoolWhoseNamespaceSelectorDiffersItIsSaid) {
+TEST(Counts, ListPoolsWithADifferentNamespaceSelector) {
   CountsWorld world;
   world.Pool("team", SpecOf({{"namespaceSelector", SelectorOf("a")}}));
   std::map<std::string, CountedPool> pools;
@@ -270,7 +270,7 @@ TEST(Counts, OfAPoolWhoseNamespaceSelectorDiffersItIsSaid) {
   EXPECT_EQ(CountedPools(world.world().world, pools).of_mixed_namespaces(), std::set<std::string>{"uid-of-team"});
 }
 
-TEST(Counts, WithPodsCountsThoseOfTheListAndThoseOfTheWatchEachOnce) {
+TEST(Counts, WithPodsCountsEachPodOfTheListOrTheWatchOnce) {
   CountsWorld world;
   world.Block("10.55.0.0/29").Asking("watched").Asking("both").Update();
   const SeenPod both{
@@ -280,7 +280,7 @@ TEST(Counts, WithPodsCountsThoseOfTheListAndThoseOfTheWatchEachOnce) {
             (Tally{.usable = 8, .held = 0, .requested = 5, .is_counted = true}));
 }
 
-TEST(Counts, WithPodsTakesAPodForEndedThatTheListSaysHasEnded) {
+TEST(Counts, WithPodsDoesNotCountAPodThatHasEndedInTheList) {
   CountsWorld world;
   world.Block("10.55.0.0/29").Asking("a").Update();
   const SeenPod ended{.name_space = "default",
@@ -292,7 +292,7 @@ TEST(Counts, WithPodsTakesAPodForEndedThatTheListSaysHasEnded) {
   EXPECT_EQ(world.counts().WithPods(world.world().world, "n1", {ended}).at("ipv4").requested, 0);
 }
 
-TEST(Counts, RequestsThatAreTooLargeToSumAreTheLargestNumber) {
+TEST(Counts, CountRequestsThatAreTooLargeToSumAsTheLargestNumber) {
   CountsWorld world;
   world.Block("10.55.0.0/29");
   for (const char* name : {"a", "b"})

@@ -257,7 +257,7 @@ TEST(Acceptance, AFullSpaceSaysSo) {
   EXPECT_EQ(got.refused.at("web").reason, "SpaceFull");
 }
 
-TEST(Acceptance, WhatCannotBeReadIsRefusedWithTheFieldInItsReason) {
+TEST(Acceptance, AnUnreadablePoolIsRefusedWithTheFieldInTheReason) {
   TestWorld t;
   t.Pool("x", {{"subnet", "10.55.0.0/24"}, {"ranges", {"10.55.0.9-10.55.0.3"}}});
   const auto why = WhyInvalid(t.world.pools.at("x"));
@@ -266,13 +266,13 @@ TEST(Acceptance, WhatCannotBeReadIsRefusedWithTheFieldInItsReason) {
   EXPECT_THAT(why->message, testing::StartsWith("spec.ranges"));
 }
 
-TEST(Acceptance, ANewPoolGetsItsFinalizerFirstAndItsSpaceIsMade) {
+TEST(Acceptance, ANewPoolGetsItsFinalizerFirstAndItsSpaceIsCreated) {
   TestWorld t;
   t.Pool("web", kWeb, {.has_finalizer = false});
   EXPECT_EQ(t.Lines(/*relisted=*/false), (Lines{"pool web finalizers=[ipam.berth.dev/drain]", "create space default"}));
 }
 
-TEST(Acceptance, NobodyIsAcceptedOnAWorldThatMayBeStale) {
+TEST(Acceptance, NoPoolIsAcceptedUnlessTheWorldIsRelisted) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {});
   EXPECT_EQ(t.Lines(/*relisted=*/false), Lines{"relist for IPSpace/default"});
@@ -285,13 +285,13 @@ TEST(Acceptance, ASpaceWithoutOurFinalizerGetsItBeforeItAcceptsAnything) {
   EXPECT_EQ(t.Lines(/*relisted=*/true), Lines{"space default finalizers=[ipam.berth.dev/drain]"});
 }
 
-TEST(Acceptance, ASpaceThatIsGoingForGoodAcceptsNothing) {
+TEST(Acceptance, ASpaceThatIsBeingDeletedWithoutOurFinalizerAcceptsNoPool) {
   TestWorld t;
   t.Pool("web", kWeb).SpaceWith("default", json::array(), {}, {"example.org/other"}, /*is_deleting=*/true);
   EXPECT_THAT(t.Lines(/*relisted=*/true), IsEmpty());
 }
 
-TEST(Acceptance, ASpaceThatWasDeletedWhileInUseGoesOnAcceptingUntilItIsEmpty) {
+TEST(Acceptance, ADeletedSpaceAcceptsPoolsUntilItIsEmpty) {
   TestWorld t;
   t.Pool("old", {{"subnet", "10.66.0.0/24"}}, {.is_ready = true}).Pool("web", kWeb);
   t.Space("default", {"old"});
@@ -307,14 +307,14 @@ TEST(Acceptance, OnlyAnAcceptedPoolBecomesReady) {
   EXPECT_THAT(t.Lines(/*relisted=*/true), Not(Contains(HasSubstr("ready=True"))));
 }
 
-TEST(Acceptance, ThePoolOfAnotherUidInTheListDoesNotMakeItsNamesakeReady) {
+TEST(Acceptance, APoolIsNotReadyIfTheListHasItsNameWithAnotherUid) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
   t.world.spaces.at("default").accepted[0].uid = "uid-of-the-former";
   EXPECT_THAT(t.Lines(/*relisted=*/true), Not(Contains(HasSubstr("ready=True"))));
 }
 
-TEST(Acceptance, WithheldIsThereWithReadyInOneWrite) {
+TEST(Acceptance, OneWriteSetsReadyAndTheWithheldAddresses) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"gateway", "10.55.0.1"}}).Space("default", {"web"});
   t.Reservation("r", {"10.55.0.9", "10.66.0.1"});
@@ -327,7 +327,7 @@ TEST(Acceptance, ADisabledPoolIsNotReady) {
   EXPECT_THAT(t.Lines(/*relisted=*/false), Contains("pool web ready=False/Disabled withheld=[]"));
 }
 
-TEST(Acceptance, AnAcceptedPoolThatWasMadeWrongStaysInTheListButIsNotReady) {
+TEST(Acceptance, AnAcceptedPoolThatBecomesInvalidStaysInTheListButIsNotReady) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"exclude", {"10.55.0.0/24"}}}, {.is_ready = true});
@@ -335,7 +335,7 @@ TEST(Acceptance, AnAcceptedPoolThatWasMadeWrongStaysInTheListButIsNotReady) {
   EXPECT_EQ(NamesIn(AcceptanceOf(t).accepted), Lines{"web"});
 }
 
-TEST(Acceptance, AReadyPoolIsNotRefusedOnAWorldThatMayBeStale) {
+TEST(Acceptance, AReadyPoolIsNotRefusedUnlessTheWorldIsRelisted) {
   TestWorld t;
   t.Pool("old", kWeb).Pool("web", {{"subnet", "10.55.0.0/24"}, {"blockSize", 28}}, {.is_ready = true});
   t.Space("default", {"old"});
@@ -345,7 +345,7 @@ TEST(Acceptance, AReadyPoolIsNotRefusedOnAWorldThatMayBeStale) {
   EXPECT_THAT(t.Lines(/*relisted=*/true), Contains("pool web ready=False/BlockSizeConflict withheld=[]"));
 }
 
-TEST(Acceptance, ADeletedPoolSaysSoAtOnce) {
+TEST(Acceptance, ADeletedPoolSaysAtOnceThatItIsBeingDeleted) {
   TestWorld t;
   t.Pool("web", kWeb, {.is_deleting = true, .is_ready = true}).Space("default", {"web"});
   t.Block("10.55.0.0/26", "web", {{1, kHeldEntry}});
@@ -364,7 +364,7 @@ TEST(Acceptance, ADeletedPoolGetsNoFinalizer) {
   EXPECT_THAT(t.Lines(/*relisted=*/false), Not(Contains(HasSubstr("finalizers"))));
 }
 
-TEST(Acceptance, NobodyLosesTheListOnAWorldThatMayBeStale) {
+TEST(Acceptance, NoPoolLeavesTheListUnlessTheWorldIsRelisted) {
   TestWorld t;
   t.Pool("web", kWeb).Space("default", {"web"});
   t.world.pools.clear();  // as a late watch may show it

@@ -31,7 +31,7 @@ struct RuleCase {
 };
 class AllocationRule : public testing::TestWithParam<RuleCase> {};
 
-TEST_P(AllocationRule, IsOneWriteAtTheBeginningAndOneAtTheEnd) {
+TEST_P(AllocationRule, DecidesFromTheFactsOfOneAttachment) {
   EXPECT_EQ(RuleOnAllocation(GetParam().facts), GetParam().want);
 }
 
@@ -121,7 +121,7 @@ using Texts = std::vector<std::string>;
 const Texts kMade = {std::string("make default/") + kName + " [10.55.0.3,2001:db8::5]"};
 const Texts kUnmade = {std::string("unmake default/") + kName};
 
-TEST_F(AllocationsTest, OneIsMadeOfBothFamiliesAfterTwoSeconds) {
+TEST_F(AllocationsTest, TheControllerMakesOneObjectForBothFamiliesAfterTwoSeconds) {
   Hold();
   EXPECT_EQ(Lines(), Texts{});
   Pass(seconds(2));
@@ -130,7 +130,7 @@ TEST_F(AllocationsTest, OneIsMadeOfBothFamiliesAfterTwoSeconds) {
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(AllocationsTest, OneThatWasMadeBeforeTheSecondFamilyCameIsMadeAnew) {
+TEST_F(AllocationsTest, AnObjectThatLacksTheSecondFamilyIsReplaced) {
   HoldFirst();
   world_.world.allocations.Put(
       {.name_space = "default", .name = kName, .uid = "a", .attachment = kAttachment, .lacks_ipv6 = true});
@@ -145,7 +145,7 @@ TEST_F(AllocationsTest, OneThatWasMadeBeforeTheSecondFamilyCameIsMadeAnew) {
   EXPECT_EQ(Lines(), kMade);
 }
 
-TEST_F(AllocationsTest, OneThatIsSeenLateAndLacksAFamilyIsMadeAnewAtOnce) {
+TEST_F(AllocationsTest, AnObjectThatTheWatchShowsLateAndThatLacksAFamilyIsReplacedAtOnce) {
   Hold();
   Pass(seconds(2));
   EXPECT_EQ(Lines(), kMade);
@@ -155,7 +155,7 @@ TEST_F(AllocationsTest, OneThatIsSeenLateAndLacksAFamilyIsMadeAnewAtOnce) {
 }
 
 // A client with the token of node n2 may write anything into the blocks of n2.
-TEST_F(AllocationsTest, WhatAnotherNodeWritesInThePodsNameIsNotThePods) {
+TEST_F(AllocationsTest, AnEntryThatAnotherNodeWroteWithThePodsNameDoesNotCount) {
   HoldFirst();
   world_.Block("2001:db8::/122", "web6", {{5, Entry(kTestNowMs)}}, {.node = "n2"});
   Lines();
@@ -167,7 +167,7 @@ TEST_F(AllocationsTest, WhatAnotherNodeWritesInThePodsNameIsNotThePods) {
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(AllocationsTest, AVeryShortPodCostsNone) {
+TEST_F(AllocationsTest, APodOfLessThanTwoSecondsGetsNoObject) {
   Hold();
   Lines();
   GiveBack();
@@ -175,7 +175,7 @@ TEST_F(AllocationsTest, AVeryShortPodCostsNone) {
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(AllocationsTest, ItGoesWithTheLastEntry) {
+TEST_F(AllocationsTest, TheControllerDeletesTheObjectWithTheLastEntry) {
   Hold();
   Make();
   EXPECT_EQ(Lines(), Texts{});
@@ -187,7 +187,7 @@ TEST_F(AllocationsTest, ItGoesWithTheLastEntry) {
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(AllocationsTest, OneThatIsDeletedWhileItsPodLivesIsMadeAgain) {
+TEST_F(AllocationsTest, AnObjectDeletedWhileItsPodLivesIsMadeAgain) {
   Hold();
   Make();
   Pass(seconds(60));
@@ -198,7 +198,7 @@ TEST_F(AllocationsTest, OneThatIsDeletedWhileItsPodLivesIsMadeAgain) {
   EXPECT_EQ(Lines(), kMade);
 }
 
-TEST_F(AllocationsTest, OneThatTheCollectorDeletesIsNotMadeAgainBecauseTheWatchOfPodsLags) {
+TEST_F(AllocationsTest, AnObjectThatTheCollectorDeletesIsNotMadeAgainThoughTheWatchOfPodsLags) {
   Hold();
   Make();
   Pass(seconds(60));
@@ -213,7 +213,7 @@ TEST_F(AllocationsTest, OneThatTheCollectorDeletesIsNotMadeAgainBecauseTheWatchO
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(AllocationsTest, TheSecondFamilysEntryIsWaitedForThoughTheFirstIsOld) {
+TEST_F(AllocationsTest, TheControllerWaitsForTheSecondFamilyThoughTheFirstEntryIsOld) {
   HoldFirst();
   Pass(seconds(1));
   HoldSecond();
@@ -223,7 +223,7 @@ TEST_F(AllocationsTest, TheSecondFamilysEntryIsWaitedForThoughTheFirstIsOld) {
   EXPECT_EQ(Lines(), kMade);
 }
 
-TEST_F(AllocationsTest, ABlockThatCannotBeReadAnyMoreStillHoldsWhatItHeld) {
+TEST_F(AllocationsTest, TheObjectStaysWhileTheBlockCannotBeRead) {
   Hold();
   Make();
   Lines();
@@ -233,7 +233,7 @@ TEST_F(AllocationsTest, ABlockThatCannotBeReadAnyMoreStillHoldsWhatItHeld) {
   EXPECT_EQ(Lines(), kUnmade);
 }
 
-TEST_F(AllocationsTest, UnderAForegroundCascadeItGoesAndIsMadeAgainOnlyWhenThatIsOver) {
+TEST_F(AllocationsTest, TheObjectOfAPodInAForegroundDeletionIsDeletedAndNotMadeAgain) {
   Hold();
   Make();
   Pass(seconds(60));
@@ -248,7 +248,7 @@ TEST_F(AllocationsTest, UnderAForegroundCascadeItGoesAndIsMadeAgainOnlyWhenThatI
 }
 
 // A Deployment is deleted in the foreground: the garbage collector reaches its pods one after another.
-TEST_F(AllocationsTest, WhenOthersOfItsOwnerCascadeItGoesBeforeThePodsTurnComes) {
+TEST_F(AllocationsTest, TheObjectIsDeletedOnceOtherPodsOfTheOwnerAreDeletedInTheForeground) {
   SeenPod lives = kLives;
   lives.owner = 7;
   world_.world.pods.Put(lives, {});
@@ -275,7 +275,7 @@ TEST_F(AllocationsTest, WhenOthersOfItsOwnerCascadeItGoesBeforeThePodsTurnComes)
   EXPECT_EQ(Lines(), kMade) << "it has outlived the cascade";
 }
 
-TEST_F(AllocationsTest, APodThatIsSeenLateGetsItsOwnThen) {
+TEST_F(AllocationsTest, APodThatTheWatchShowsLateGetsItsObjectThen) {
   world_.world.pods.Remove("default/web", {});
   Hold();
   Pass(seconds(60));
@@ -284,17 +284,17 @@ TEST_F(AllocationsTest, APodThatIsSeenLateGetsItsOwnThen) {
   EXPECT_EQ(Lines(), kMade);
 }
 
-TEST_F(AllocationsTest, WhatWasThereBeforeTheStartAndIsHeldByNobodyGoes) {
+TEST_F(AllocationsTest, AnObjectWithoutEntriesFromBeforeTheStartIsDeleted) {
   Make();
   EXPECT_EQ(Lines(), kUnmade);
 }
 
-TEST_F(AllocationsTest, OneOfAnotherNameIsSomebodyElses) {
+TEST_F(AllocationsTest, AnObjectWhoseNameHasNoAttachmentIsNotDeleted) {
   world_.world.allocations.Put({.name_space = "default", .name = "notes", .uid = "b"});
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(AllocationsTest, BeforeTheyAreListedNothingIsDone) {
+TEST_F(AllocationsTest, NothingIsDoneBeforeTheObjectsAreListed) {
   world_.world.knows_allocations = false;
   Hold();
   Pass(seconds(2));
@@ -338,7 +338,7 @@ TEST_F(ManyAllocationsTest, AreMadeInSeveralPasses) {
   EXPECT_EQ(made.size(), 256U) << "all have their turn, though none was made";
 }
 
-TEST_F(ManyAllocationsTest, AreAsManyInAPassWhereOtherActionsComeFirst) {
+TEST_F(ManyAllocationsTest, AreAsManyInAPassAsWithoutOtherActions) {
   world_.Pool("web", {{"subnet", "10.55.0.0/24"}});
   const auto actions = world_.Decide(/*relisted=*/false).actions;
   const auto made = static_cast<std::size_t>(std::ranges::count_if(
@@ -347,7 +347,7 @@ TEST_F(ManyAllocationsTest, AreAsManyInAPassWhereOtherActionsComeFirst) {
   EXPECT_EQ(made, kAllocationsPerPass);
 }
 
-TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
+TEST_F(ManyAllocationsTest, AddNoActionBeforeTheirBackOffEnds) {
   const Error refused{.code = ErrorCode::kForbidden, .message = "quota", .details = {}, .retry_after = seconds(20)};
   for (int pass = 0; pass < 3; ++pass) {
     for (const Action& action : world_.Decide(/*relisted=*/false).actions) {
@@ -363,7 +363,7 @@ TEST_F(ManyAllocationsTest, AreNotDecidedOnBeforeTheyMayBeTriedAgain) {
 }
 
 // A client that may write a block may write these entries; the API server would refuse an IPAllocation for them.
-TEST_F(AllocationsTest, MoreEntriesOfOneAttachmentThanAnObjectTakesHaveNone) {
+TEST_F(AllocationsTest, AnAttachmentWithMoreEntriesThanAnObjectCanListGetsNone) {
   std::map<ipam::BlockOffset, std::string> entries;
   for (ipam::BlockOffset offset = 1; offset <= crds::kAllocationAddressesMax + 1; ++offset) {
     entries[offset] = Entry(kTestNowMs);

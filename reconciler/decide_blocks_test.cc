@@ -143,7 +143,7 @@ struct BlocksCase {
 };
 class BlocksAreGivenBack : public testing::TestWithParam<BlocksCase> {};
 
-TEST_P(BlocksAreGivenBack, WhenOthersNeedThem) {
+TEST_P(BlocksAreGivenBack, WhenOtherNodesNeedThem) {
   BlocksWorld world;
   world.BeginEarly();
   GetParam().given(world);
@@ -337,7 +337,7 @@ const BlocksCase kBlocksCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BlocksAreGivenBack, testing::ValuesIn(kBlocksCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Blocks, OfTenIdleNodesNoneMovesOnceBlocksAreScarce) {
+TEST(Blocks, OfIdleNodesStayWhereTheyAreOnceBlocksAreScarce) {
   BlocksWorld world;
   world.Nodes(10).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2");
   EXPECT_EQ(world.Pass(80).size(), 2U);
@@ -346,7 +346,7 @@ TEST(Blocks, OfTenIdleNodesNoneMovesOnceBlocksAreScarce) {
   EXPECT_EQ(world.Scarce(), "True");
 }
 
-TEST(Blocks, AFullNodeWhosePodsWaitNeedsOneToo) {
+TEST(Blocks, AreAlsoNeededByAFullNodeWhosePodsWait) {
   BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/30"}, {"blockSize", 32}, {"allowEdgeAddresses", true}});
   world.Nodes(2)
       .Block("10.55.0.0/32", "n1", {{0, kHeldEntry}})
@@ -358,7 +358,7 @@ TEST(Blocks, AFullNodeWhosePodsWaitNeedsOneToo) {
   EXPECT_EQ(world.Pass(50), BlockLines{"0: delete block 10.55.0.1-32"}) << "it has rested long";
 }
 
-TEST(Blocks, NodesThatThePoolDoesNotAdmitNeedNone) {
+TEST(Blocks, AreNotNeededByNodesThatThePoolDoesNotAdmit) {
   BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/24"}, {"nodeSelector", {{"matchLabels", {{"zone", "a"}}}}}});
   world.Node("n1", true, {{"zone", "a"}}).Node("n2", true, {{"zone", "b"}}).Node("n3");
   for (const char* cidr : {"10.55.0.0/26", "10.55.0.64/26", "10.55.0.128/26", "10.55.0.192/26"})
@@ -374,7 +374,7 @@ TEST(Blocks, OfADisabledPoolStay) {
   EXPECT_EQ(world.Pass(kHour), BlockLines());
 }
 
-TEST(Blocks, StayWhereNothingIsReclaimed) {
+TEST(Blocks, StayIfReclaimingIsOff) {
   for (const Reclaim mode : {Reclaim::kOff, Reclaim::kReport}) {
     BlocksWorld world(mode);
     world.Nodes(10).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "gone");
@@ -396,7 +396,7 @@ TEST(Blocks, StayScarceWhereTwoPoolsShareASubnetThatHasABlockForEachNodeButNotFo
   EXPECT_EQ(world.Scarce(), "False");
 }
 
-TEST(Blocks, OfWhichNodesClaimNoneForADisabledPoolAreNotScarceForIt) {
+TEST(Blocks, AreNotScarcerBecauseOfADisabledPool) {
   BlocksWorld world;
   const std::map<ipam::BlockOffset, std::string> held = {{3, kHeldEntry}};
   world.Twin({{"subnet", "10.55.0.0/24"}, {"disabled", true}}).Nodes(2);

@@ -89,7 +89,7 @@ TEST(DemandOfTheOnlyBlock, VisitsEachNodeForThirtySecondsThoughAPodOfTheOtherNod
 }
 
 // Each new pod goes before it is placed, so the next new pod never had a block.
-TEST(DemandOfTheOnlyBlock, ComesBackToAPodThoughNewPodsOfAnotherNodeKeepComing) {
+TEST(DemandOfTheOnlyBlock, ServesAnOldPodAgainThoughNewPodsOfAnotherNodeKeepComing) {
   NumbersWorld world(kOneBlock);
   world.Node("n1", true, {{"zone", "a"}}).Node("n2", true, {{"zone", "b"}}).Pass(10);
   world.Waiting("old", In("b"));
@@ -102,7 +102,7 @@ TEST(DemandOfTheOnlyBlock, ComesBackToAPodThoughNewPodsOfAnotherNodeKeepComing) 
   EXPECT_GE(visits, 3U);
 }
 
-TEST(DemandOfTheOnlyBlock, DeletesItFiveSecondsAfterItsNodeDoesNotCountIt) {
+TEST(DemandOfTheOnlyBlock, DeletesTheBlockFiveSecondsAfterItsNodeStoppedCountingIt) {
   NumbersWorld world(kOneBlock);
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29", "n1").Pass(30);
   world.Waiting("w", In("b"));
@@ -114,7 +114,7 @@ TEST(DemandOfTheOnlyBlock, DeletesItFiveSecondsAfterItsNodeDoesNotCountIt) {
   EXPECT_EQ(std::chrono::seconds(deleted[0] - uncounted[0]), kUncountedFor);
 }
 
-TEST(Demand, MakesABlockThatCountsNoReservedAddressAndGetsItsEntries) {
+TEST(Demand, MakesABlockWithoutCountingReservedAddressesAndAddsTheirEntries) {
   NumbersWorld world(kOneBlock);
   world.world().Reservation("printers", {"10.55.0.0-10.55.0.2"});
   world.Node("n1").Pass(10);

@@ -29,7 +29,7 @@ json PoolOf(int blocks) {
 }
 Placement On(const std::string& zone) { return {.node_selector = {{"zone", zone}}, .terms = {}, .tolerations = {}}; }
 
-TEST(Demand, OfAPodThatFindsNoRoomMakesABlockAndItsNumberIsShown) {
+TEST(Demand, OfAPodThatFindsNoRoomMakesABlockAndRaisesTheAddressCount) {
   NumbersWorld world;
   world.Node("n1").Pass(10);
   const Lines lines = world.Waiting("w").Pass(10);
@@ -68,7 +68,7 @@ TEST(Demand, GoesToTheNodeThatWasTriedLongestAgo) {
   EXPECT_EQ(CountOf(second, was_n1 ? "for n2" : "for n1"), 1U);
 }
 
-TEST(Demand, IsForNodesThatThePodMayRunOn) {
+TEST(Demand, MakesBlocksOnlyForNodesOnWhichThePodMayRun) {
   NumbersWorld world;
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Node("n3", /*is_ready=*/false, {{"zone", "b"}}).Pass(10);
   const Lines lines = world.Waiting("w", On("b")).Pass(100);
@@ -83,7 +83,7 @@ TEST(Demand, OfManyPodsMakesAsManyBlocksAsTheyNeed) {
   EXPECT_EQ(CountOf(world.Pass(5), "create block"), 3U);
 }
 
-TEST(Demand, StopsAtTheBlocksThatANodeMayHave) {
+TEST(Demand, MakesNoMoreBlocksThanANodeMayHave) {
   json spec = PoolOf(30);
   spec["maxBlocksPerNode"] = 2;
   NumbersWorld world(spec);
@@ -92,7 +92,7 @@ TEST(Demand, StopsAtTheBlocksThatANodeMayHave) {
   EXPECT_EQ(CountOf(world.Pass(20), "create block"), 2U);
 }
 
-TEST(Demand, StopsAtThePodsThatANodeMayRun) {
+TEST(Demand, MakesNoBlockForMorePodsThanANodeMayRun) {
   NumbersWorld world;
   world.Node("n1", true, {}, 10).Node("n2", true, {}, 1).Bound("a", 1, "n2").Pass(10);
   for (int i = 0; i < 40; ++i) world.Waiting("w" + std::to_string(i));
@@ -101,7 +101,7 @@ TEST(Demand, StopsAtThePodsThatANodeMayRun) {
   EXPECT_EQ(CountOf(lines, "for n2"), 0U);
 }
 
-TEST(Demand, LeavesOutBlocksThatAreBeingDeletedFromWhatANodeMayHave) {
+TEST(Demand, DoesNotCountDeletedBlocksAgainstTheLimitOfANode) {
   json spec = PoolOf(30);
   spec["maxBlocksPerNode"] = 1;
   NumbersWorld world(spec);
@@ -151,7 +151,7 @@ TEST(Demand, OfAPodThatRequestsMoreThanANodeCanGetMakesNoBlock) {
 }
 
 // Blocks of seven addresses each: the first and the last address of the subnet are left out.
-TEST(Demand, OfAPodThatRequestsMoreThanABlockHasTakesTheBlockThatIsMissing) {
+TEST(Demand, OfAPodThatNeedsTwoBlocksTakesTheMissingBlockFromAnotherNode) {
   NumbersWorld world({{"subnet", "10.55.0.0/28"}, {"blockSize", 29}});
   world.Node("n1", true, {{"zone", "b"}}).Node("n2").Block("10.55.0.0/29", "n2").Pass(70);
   const Lines lines = world.Waiting("w", On("b"), 8).Pass(28);
@@ -167,7 +167,7 @@ TEST(Demand, OfAPodThatLacksExactlyABlockTakesOneFromAnotherNode) {
   EXPECT_EQ(CountOf(lines, "for n1"), 1U);
 }
 
-TEST(Demand, OfAPodThatLacksTwoResourcesMakesNoBlockOfOneAlone) {
+TEST(Demand, OfAPodThatLacksTwoResourcesMakesNoBlockForOnlyOneOfThem) {
   NumbersWorld world;
   world.world().Pool("other", {{"subnet", "10.66.0.0/29"}, {"resource", "other"}}, {.is_ready = true});
   world.world().Space("default", {"v4", "other"});
@@ -178,7 +178,7 @@ TEST(Demand, OfAPodThatLacksTwoResourcesMakesNoBlockOfOneAlone) {
   EXPECT_EQ(CountOf(world.Pass(5), "create block"), 2U);
 }
 
-TEST(Demand, OfAPodThatAnotherNodeCanTakeTakesNoBlockFromAnybody) {
+TEST(Demand, OfAPodThatFitsOnAnotherNodeTakesNoBlockAway) {
   NumbersWorld world(PoolOf(3));
   world.Node("n1").Node("n2").Block("10.55.0.0/29", "n1").Bound("a", 1, "n1").Block("10.55.0.8/29", "n2").Pass(70);
   const Lines lines = world.Waiting("w", {}, 16).Pass(28);
@@ -186,7 +186,7 @@ TEST(Demand, OfAPodThatAnotherNodeCanTakeTakesNoBlockFromAnybody) {
   EXPECT_EQ(CountOf(lines, "for n2"), 1U);
 }
 
-TEST(Demand, OfAPodThatRequestsMoreThanABlockHasStopsAtTheBlocksThatANodeMayHave) {
+TEST(Demand, OfAPodThatNeedsMoreBlocksThanANodeMayHaveMakesNone) {
   json spec = PoolOf(30);
   spec["maxBlocksPerNode"] = 2;
   NumbersWorld world(spec);
@@ -195,7 +195,7 @@ TEST(Demand, OfAPodThatRequestsMoreThanABlockHasStopsAtTheBlocksThatANodeMayHave
   EXPECT_EQ(CountOf(world.Waiting("v", {}, 16).Pass(5), "create block"), 2U);
 }
 
-TEST(Demand, WhereAllBlocksExistTakesAnEmptyOneFromANodeThatThePodMayNotRunOn) {
+TEST(Demand, TakesAnEmptyBlockFromAnotherNodeIfAllBlocksExist) {
   NumbersWorld world(PoolOf(2));
   world.Node("n1").Node("n2").Node("n3", true, {{"zone", "b"}});
   world.Block("10.55.0.0/29", "n1").Block("10.55.0.8/29", "n2").Pass(30);
@@ -240,7 +240,7 @@ TEST(Demand, TakesNoBlockForANodeThatMayHaveNoMore) {
   EXPECT_EQ(world.Waiting("w", On("b")).Pass(60), Lines());
 }
 
-TEST(Demand, KeepsABlockThatAPodWasPlacedByWhileItWasLeaving) {
+TEST(Demand, KeepsALeavingBlockIfAPodIsBoundToItsNode) {
   NumbersWorld world(PoolOf(1));
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
   world.Waiting("w", On("b")).Pass(11);
@@ -258,7 +258,7 @@ TEST(Demand, CountsABlockAgainThatABoundPodNeeds) {
 }
 
 // The controller has more blocks to change than one decision may change.
-TEST(Demand, DoesNotCountALeavingBlockAgainWhileManyOtherBlocksGo) {
+TEST(Demand, KeepsALeavingBlockUncountedWhileManyOtherBlocksAreDeleted) {
   NumbersWorld world(PoolOf(1));
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
   world.Waiting("w", On("b"));
@@ -278,7 +278,7 @@ TEST(Demand, DoesNotCountALeavingBlockAgainWhileManyOtherBlocksGo) {
   EXPECT_EQ(CountOf(lines, "node n1 ipv4=8"), 0U);
 }
 
-TEST(Demand, OfPodsThatAreGoneIsOver) {
+TEST(Demand, EndsWhenThePodsAreGone) {
   NumbersWorld world(PoolOf(1));
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
   world.Waiting("w", On("b")).Pass(14);

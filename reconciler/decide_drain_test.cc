@@ -41,7 +41,7 @@ Decision Drain(TestWorld& t, bool relisted, std::chrono::seconds time = kSeenEmp
 
 class BlockDrains : public testing::TestWithParam<BlockDrainCase> {};
 
-TEST_P(BlockDrains, OnlyWhenNobodyHoldsAnything) {
+TEST_P(BlockDrains, OnlyWhenNoPodHasAnAddressOfTheBlock) {
   const BlockDrainCase& c = GetParam();
   for (const bool relisted : {false, true}) {
     TestWorld t;
@@ -164,7 +164,7 @@ const BlockDrainCase kBlockDrainCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BlockDrains, testing::ValuesIn(kBlockDrainCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
+TEST(BlockDrain, DecidesAgainWhenTheLastEntryHasCooled) {
   TestWorld t;
   t.Pool("web", kDrainedPool, {.is_deleting = true});
   t.Block("10.55.0.0/26", "web", {{3, "~ t=1800000005000"}, {4, "~ t=1800000009000"}});
@@ -173,7 +173,7 @@ TEST(BlockDrain, LooksAgainWhenTheLastEntryHasCooled) {
 }
 
 // The block's pods may have addresses that nobody knows yet.
-TEST(BlockDrain, ABlockStaysUntilItWasEmptyForFiveSeconds) {
+TEST(BlockDrain, BeginsAfterTheBlockWasEmptyForFiveSeconds) {
   for (const bool is_deleting : {false, true}) {
     TestWorld t;
     t.Pool("web", kDrainedPool, {.is_deleting = true}).Block("10.55.0.0/26", "web", {}, {.is_deleting = is_deleting});
@@ -194,7 +194,7 @@ TEST(BlockDrain, KeepsTheFinalizersOfOthers) {
   EXPECT_EQ(TestWorld::Describe(decision), Lines{"block 10.55.0.0-26 finalizers=[example.org/a,example.org/b]"});
 }
 
-TEST(BlockDrain, ALongListIsDoneInParts) {
+TEST(BlockDrain, ChangesAtMostTwoHundredBlocksInOneDecision) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_deleting = true});
   for (int i = 0; i < 250; ++i) t.Block("10.55." + std::to_string(i) + ".0/26", "web", {});
@@ -203,7 +203,7 @@ TEST(BlockDrain, ALongListIsDoneInParts) {
   EXPECT_EQ(decision.wake_steady, t.now.steady) << "the rest would wait for an event";
 }
 
-TEST(BlockDrain, BlocksThatWaitAfterAFailureKeepNoOtherBlockFromItsTurn) {
+TEST(BlockDrain, IsNotHeldUpByBlocksThatWaitAfterAFailure) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_deleting = true});
   for (std::size_t i = 0; i <= kBlockChangesMax; ++i) t.Block("10.55." + std::to_string(i) + ".0/26", "web", {});
@@ -225,7 +225,7 @@ struct PoolDrainCase {
 };
 class PoolDrains : public testing::TestWithParam<PoolDrainCase> {};
 
-TEST_P(PoolDrains, AfterItsLastBlock) {
+TEST_P(PoolDrains, AfterItsLastBlockIsGone) {
   const PoolDrainCase& c = GetParam();
   for (const bool relisted : {false, true}) {
     TestWorld t;
@@ -300,7 +300,7 @@ const PoolDrainCase kPoolDrainCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, PoolDrains, testing::ValuesIn(kPoolDrainCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(SpaceEnd, AnUnusedSpaceIsAskedAboutThenDeletedThenReleased) {
+TEST(SpaceEnd, AnUnusedSpaceIsDeletedAfterARelistAndThenLosesItsFinalizer) {
   TestWorld t;
   t.Space("default", {});
   EXPECT_EQ(t.Lines(/*relisted=*/false), Lines{"relist for IPSpace/default"});
@@ -315,7 +315,7 @@ struct SpaceStaysCase {
 };
 class SpaceStays : public testing::TestWithParam<SpaceStaysCase> {};
 
-TEST_P(SpaceStays, WhileSomethingNamesIt) {
+TEST_P(SpaceStays, WhileAPoolOrBlockNamesIt) {
   TestWorld t;
   GetParam().given(t);
   EXPECT_THAT(t.Lines(/*relisted=*/true), Not(Contains(HasSubstr("delete space"))));

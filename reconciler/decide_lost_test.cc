@@ -41,7 +41,7 @@ struct StateCase {
 };
 class AddressStateTest : public testing::TestWithParam<StateCase> {};
 
-TEST_P(AddressStateTest, IsWhatTheBlockSaysOfThePod) {
+TEST_P(AddressStateTest, IsWhatTheBlocksEntrySaysAboutThePod) {
   const StateCase& c = GetParam();
   TestWorld t;
   std::map<ipam::BlockOffset, std::string> entries;
@@ -172,7 +172,7 @@ TEST_F(LostTest, AnEntryThatSomebodyRemovedIsPutBackAfterAMinute) {
               ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1"));
 }
 
-TEST_F(LostTest, AnEntryThatSomebodyRemovedJustAfterAComparisonIsPutBackToo) {
+TEST_F(LostTest, AnEntryThatSomebodyRemovedJustAfterAComparisonIsAlsoPutBack) {
   PutBlock({{3, kMine}});
   Pass(seconds(1));
   PutBlock({});
@@ -188,7 +188,7 @@ TEST_F(LostTest, AnEntryIsPutBackInPlaceOfAReservation) {
   EXPECT_EQ(PutBacks().size(), 1U);
 }
 
-TEST_F(LostTest, NothingIsPutBackWhileTheNodeWritesAnyOfItsBlocks) {
+TEST_F(LostTest, NoEntryIsPutBackWhileTheNodeWritesAnyOfItsBlocks) {
   PutBlock({});
   for (int i = 0; i < 10; ++i) {
     t_.Block("10.55.0.64/26", "web", {{static_cast<ipam::BlockOffset>(i), kHeldEntry}});
@@ -199,7 +199,7 @@ TEST_F(LostTest, NothingIsPutBackWhileTheNodeWritesAnyOfItsBlocks) {
   EXPECT_EQ(PutBacks().size(), 1U);
 }
 
-TEST_F(LostTest, WhatTheControllerWritesDoesNotMatter) {
+TEST_F(LostTest, AnEntryIsPutBackThoughTheControllerItselfWroteTheBlock) {
   PutBlock({});
   for (int i = 10; i < 17; ++i) {
     PutBlock({{static_cast<ipam::BlockOffset>(i), kHeldEntry}}, {.is_own_write = true});
@@ -208,7 +208,7 @@ TEST_F(LostTest, WhatTheControllerWritesDoesNotMatter) {
   EXPECT_EQ(PutBacks().size(), 1U);
 }
 
-TEST_F(LostTest, WhatAnotherNodeWritesDoesNotMatter) {
+TEST_F(LostTest, AnEntryIsPutBackThoughAnotherNodeWritesItsBlocks) {
   PutBlock({});
   for (int i = 0; i < 3; ++i) {
     t_.Block("10.55.0.64/26", "web", {{static_cast<ipam::BlockOffset>(i), kHeldEntry}}, {.node = "n2"});
@@ -217,7 +217,7 @@ TEST_F(LostTest, WhatAnotherNodeWritesDoesNotMatter) {
   EXPECT_EQ(PutBacks().size(), 1U);
 }
 
-TEST_F(LostTest, InASharedBlockTheEntryNamesTheNode) {
+TEST_F(LostTest, TheEntryThatIsPutBackIntoASharedBlockNamesTheNode) {
   PutBlock({}, {.node = ""});
   Pass(seconds(90));
   EXPECT_THAT(PutBacks(),
@@ -225,7 +225,7 @@ TEST_F(LostTest, InASharedBlockTheEntryNamesTheNode) {
 }
 
 // Every node writes Shared blocks, and no agent writes their entries again.
-TEST_F(LostTest, ASharedBlockNeedNotBeQuiet) {
+TEST_F(LostTest, AnEntryIsPutBackIntoASharedBlockThatOthersWrite) {
   for (int i = 10; i < 17; ++i) {
     PutBlock({{static_cast<ipam::BlockOffset>(i), kHeldEntry}}, {.node = ""});
     Pass(seconds(10));
@@ -233,7 +233,7 @@ TEST_F(LostTest, ASharedBlockNeedNotBeQuiet) {
   EXPECT_EQ(PutBacks().size(), 1U);
 }
 
-TEST_F(LostTest, NothingOfAPodThatHasNoAddressOfItsOwn) {
+TEST_F(LostTest, NoEntryIsPutBackForAPodWithoutAnAddressOfItsOwn) {
   PutBlock({});
   SeenPod pod = LivePod();
   pod.is_host_network = true;
@@ -249,7 +249,7 @@ TEST_F(LostTest, NothingOfAPodThatHasNoAddressOfItsOwn) {
 
 // The pod's sandbox ended, DEL freed the address, and no ADD has got another yet. The kubelet still reports the old
 // address.
-TEST_F(LostTest, NothingOfAPodWhoseSandboxHasEnded) {
+TEST_F(LostTest, NoEntryIsPutBackForAPodWhoseSandboxHasEnded) {
   PutBlock({});
   SeenPod pod = LivePod();
   pod.has_sandbox = false;
@@ -262,7 +262,7 @@ TEST_F(LostTest, NothingOfAPodWhoseSandboxHasEnded) {
 }
 
 // Nothing would free the entry: no DEL finds it, and a missing mirror does not prove that the pod is gone.
-TEST_F(LostTest, NothingOfAStaticPodButAContestedAddressIsReported) {
+TEST_F(LostTest, NoEntryIsPutBackForAStaticPodButItsContestedAddressIsReported) {
   PutBlock({});
   SeenPod pod = LivePod();
   pod.config_hash = "0123456789abcdef0123456789abcdef";
@@ -275,7 +275,7 @@ TEST_F(LostTest, NothingOfAStaticPodButAContestedAddressIsReported) {
 }
 
 // The attachment of the entry is made from the UID.
-TEST_F(LostTest, NothingOfAPodWithAShortUid) {
+TEST_F(LostTest, NoEntryIsPutBackForAPodWithAShortUid) {
   PutBlock({});
   SeenPod pod = LivePod();
   pod.uid = "11111111-2222-333";
@@ -284,7 +284,7 @@ TEST_F(LostTest, NothingOfAPodWithAShortUid) {
   EXPECT_THAT(PutBacks(), IsEmpty());
 }
 
-TEST_F(LostTest, NothingOnceThePodHasAnotherAddress) {
+TEST_F(LostTest, NoEntryIsPutBackOnceThePodHasAnotherAddress) {
   PutBlock({});
   Pass(seconds(75));
   EXPECT_EQ(PutBacks().size(), 1U);
@@ -297,27 +297,27 @@ TEST_F(LostTest, NothingOnceThePodHasAnotherAddress) {
   }
 }
 
-TEST_F(LostTest, NothingInABlockOfAnotherNode) {
+TEST_F(LostTest, NoEntryIsPutBackIntoABlockOfAnotherNode) {
   PutBlock({}, {.node = "n2"});
   Pass(seconds(200));
   EXPECT_THAT(PutBacks(), IsEmpty());
 }
 
-TEST_F(LostTest, NothingWhereTwoSpacesHaveTheAddress) {
+TEST_F(LostTest, NoEntryIsPutBackIfTwoSpacesHaveTheAddress) {
   PutBlock({});
   t_.Block("10.55.0.0/26", "blue", {}, {.space = "blue"});
   Pass(seconds(200));
   EXPECT_THAT(PutBacks(), IsEmpty());
 }
 
-TEST_F(LostTest, NothingWithoutReclaiming) {
+TEST_F(LostTest, NoEntryIsPutBackIfReclaimingIsOff) {
   t_.decider = Decider({.reclaim = Reclaim::kReport});
   PutBlock({});
   Pass(seconds(200));
   EXPECT_THAT(PutBacks(), IsEmpty());
 }
 
-TEST_F(LostTest, WhereAnotherIsRecordedBothAreReported) {
+TEST_F(LostTest, IfTheEntryNamesAnotherPodBothPodsAreReported) {
   PutBlock({{3, kHeldEntry}});
   Pass(seconds(19));
   EXPECT_THAT(Contested(), IsEmpty());
@@ -331,7 +331,7 @@ TEST_F(LostTest, WhereAnotherIsRecordedBothAreReported) {
 }
 
 // A new leader, or a controller that does not reclaim, says nothing about what another controller has found.
-TEST_F(LostTest, ThatNothingIsContestedIsSaidOnlyAfterPodsAndBlocksHadTimeToDisagree) {
+TEST_F(LostTest, ItIsUnknownForTwentySecondsWhetherAnAddressIsContested) {
   PutBlock({{3, kMine}});
   Pass(seconds(20));
   EXPECT_FALSE(decision_.contested.has_value());
@@ -343,7 +343,7 @@ TEST_F(LostTest, ThatNothingIsContestedIsSaidOnlyAfterPodsAndBlocksHadTimeToDisa
 }
 
 // The watches of pods and blocks do not show the same moment, whatever was found before.
-TEST_F(LostTest, AContestedAddressIsSaidOnceInALog) {
+TEST_F(LostTest, AContestedAddressIsLoggedOnce) {
   PutBlock({{3, kHeldEntry}});
   Pass(seconds(31));
   EXPECT_THAT(TestWorld::Describe(decision_), Contains("report 1 contested"));
@@ -362,14 +362,14 @@ TEST_F(LostTest, AnAddressThatWasLostIsReportedOnlyAfterItWasContestedForTwentyS
   EXPECT_EQ(Contested().size(), 1U);
 }
 
-TEST_F(LostTest, AnotherNodesPodWithTheAddressIsReportedToo) {
+TEST_F(LostTest, APodOfAnotherNodeWithTheAddressIsAlsoReported) {
   PutBlock({{3, kHeldEntry}}, {.node = "n2"});
   Pass(seconds(31));
   EXPECT_THAT(Contested(),
               ElementsAre("10.55.0.3: default/web on n1 has the address, but the entry names default/web-1 on n2"));
 }
 
-TEST_F(LostTest, APredecessorOfThatNameIsToldApartByItsUid) {
+TEST_F(LostTest, AReportNamesThePredecessorsUidIfItHasTheSameName) {
   PutBlock({{3, "default/web 99999999-2222-3333-4444-555555555555 0123456789ab-0123456789abcdef i=eth0 t=1"}});
   Pass(seconds(31));
   EXPECT_THAT(Contested(),
@@ -377,7 +377,7 @@ TEST_F(LostTest, APredecessorOfThatNameIsToldApartByItsUid) {
                           "UID 99999999-2222-3333-4444-555555555555 on n1"));
 }
 
-TEST_F(LostTest, APodThatEndsSoonContestsNothing) {
+TEST_F(LostTest, APodThatEndsWithinTwentySecondsContestsNoAddress) {
   PutBlock({{3, kHeldEntry}});
   Pass(seconds(15));
   t_.world.pods.Remove("default/web", t_.now.steady);

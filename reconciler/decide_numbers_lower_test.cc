@@ -47,7 +47,7 @@ class LoweredNumber : public ::testing::Test {
   TestWorld t_;
 };
 
-TEST_F(LoweredNumber, GoesOnDownAfterTheHighestThatWasWantedIsShown) {
+TEST_F(LoweredNumber, IsLoweredFurtherAfterTheHighestWantedCountIsShown) {
   HoldInBlock(4);
   EXPECT_EQ(WrittenIn(2), "");
   HoldInBlock(10);
@@ -55,7 +55,7 @@ TEST_F(LoweredNumber, GoesOnDownAfterTheHighestThatWasWantedIsShown) {
 }
 
 // A pass has time for a few lists only: each is a request to a busy API server.
-TEST(LoweredNumbers, OfManyNodesGoDownThoughAPassHasTimeForFewLists) {
+TEST(LoweredNumbers, OfManyNodesAreWrittenThoughAPassHasTimeForFewLists) {
   constexpr int kNodes = 100;
   constexpr int kListsInTime = 5;
   TestWorld t;

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 const Placement kNowhere = {.node_selector = {{"no", "node"}}, .terms = {}, .tolerations = {}};
 
 // By names, the Nodes come in the opposite order. Only full nodes help the pod that waits.
-TEST(NumberRate, GoesFirstToNodesThatPodsWaitForThenToRaises) {
+TEST(NumberRate, ServesNodesForWhichPodsWaitFirstAndThenRaisedCounts) {
   constexpr int kOfEach = 60;
   NumbersWorld world({{"subnet", "10.55.0.0/20"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
   world.Waiting("w", kNowhere);

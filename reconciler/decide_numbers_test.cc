@@ -19,7 +19,7 @@ NumbersWorld Settled() {
   return world;
 }
 
-TEST(Numbers, OfANewNodeIsShownOnceItWasSeenWithoutOneForThreeSeconds) {
+TEST(Numbers, OfANewNodeAreWrittenOnceTheNodeWasSeenWithoutACountForThreeSeconds) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29");
   EXPECT_EQ(world.Pass(20), Lines{"3: node n1 ipv4=8"});
@@ -37,7 +37,7 @@ TEST(Numbers, AreNotWrittenWhileRequestingPodsComeAndGo) {
   EXPECT_EQ(world.Gone("a").Pass(20), Lines());
 }
 
-TEST(Numbers, AreLoweredAfterFiveSecondsAndAListWhereEnoughIsLeft) {
+TEST(Numbers, AreLoweredAfterFiveSecondsAndAListIfEnoughUnitsAreLeft) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Pass(30);
   world.world().world.RemoveBlock("10.55.0.8-29");
@@ -52,7 +52,7 @@ TEST(Numbers, AreNotLoweredForADipOfFourSeconds) {
   EXPECT_EQ(world.Block("10.55.0.8/29").Pass(20), Lines());
 }
 
-TEST(Numbers, AreTakenAwayFirstWhereFewAreLeft) {
+TEST(Numbers, AreRemovedBeforeTheyAreLoweredIfFewUnitsAreLeft) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
   world.world().world.RemoveBlock("10.55.0.8-29");
@@ -60,7 +60,7 @@ TEST(Numbers, AreTakenAwayFirstWhereFewAreLeft) {
             (Lines{"5: list pods of n1", "5: node n1 ipv4=none", "8: list pods of n1", "8: node n1 ipv4=8"}));
 }
 
-TEST(Numbers, ComeBackOnlyAfterTheWatchOfNodesHasShownTheAbsence) {
+TEST(Numbers, AreWrittenAgainOnlyAfterTheWatchOfNodesHasShownTheAbsence) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
   world.world().world.RemoveBlock("10.55.0.8-29");
@@ -73,7 +73,7 @@ TEST(Numbers, ComeBackOnlyAfterTheWatchOfNodesHasShownTheAbsence) {
 
 // The simulator found this with the seeds 771979 and 772199: if the watch never showed the count, an absence from
 // before the count proves nothing.
-TEST(Numbers, ComeBackOnlyThenAlsoIfTheWatchHasNotEvenShownThatTheyWereThere) {
+TEST(Numbers, AreWrittenAgainOnlyAfterTheAbsenceAlsoIfTheWatchNeverShowedTheCount) {
   NumbersWorld world;
   world.watch_shows = false;
   world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
@@ -84,7 +84,7 @@ TEST(Numbers, ComeBackOnlyThenAlsoIfTheWatchHasNotEvenShownThatTheyWereThere) {
   EXPECT_EQ(world.Pass(10), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
 }
 
-TEST(Numbers, DoNotComeBackBelowWhatAListSaysIsBound) {
+TEST(Numbers, AreNotWrittenAgainBelowTheRequestsOfTheListedPods) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
   world.world().world.RemoveBlock("10.55.0.8-29");
@@ -97,7 +97,7 @@ TEST(Numbers, DoNotComeBackBelowWhatAListSaysIsBound) {
 }
 
 // The scheduler has bound pods between the list and this decision, and the watch of pods has shown them.
-TEST(Numbers, AreNotLoweredBelowWhatTheWatchOfPodsHasShownSinceTheList) {
+TEST(Numbers, AreNotLoweredBelowTheRequestsThatTheWatchHasShownSinceTheList) {
   NumbersWorld world;
   for (const char* cidr : {"10.55.0.0/29", "10.55.0.8/29", "10.55.0.16/29"}) world.Block(cidr);
   world.Node("n1").Pass(30);
@@ -109,7 +109,7 @@ TEST(Numbers, AreNotLoweredBelowWhatTheWatchOfPodsHasShownSinceTheList) {
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=none"}) << "four units would be left";
 }
 
-TEST(Numbers, AreLoweredByAListThatIsTwoSecondsOldAndByNoneThatIsOlder) {
+TEST(Numbers, AreLoweredByAListThatIsAtMostTwoSecondsOld) {
   const auto lowered_by = [](std::chrono::milliseconds age) {
     NumbersWorld world;
     world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Pass(30);
@@ -124,7 +124,7 @@ TEST(Numbers, AreLoweredByAListThatIsTwoSecondsOldAndByNoneThatIsOlder) {
   EXPECT_EQ(lowered_by(kListValid + std::chrono::milliseconds(1)), Lines());
 }
 
-TEST(Numbers, OfADisabledPoolAreWhatItsPodsHold) {
+TEST(Numbers, OfADisabledPoolAreTheAddressesThatPodsHold) {
   NumbersWorld world = Settled();
   world.world().Block("10.55.0.0/29", "v4", {{1, "default/a a 0123456789ab-0123456789abcdef i=eth0 t=1"}});
   world.Bound("a").Disable().Pass(20);
@@ -133,7 +133,7 @@ TEST(Numbers, OfADisabledPoolAreWhatItsPodsHold) {
   EXPECT_EQ(world.Shown(), "none");
 }
 
-TEST(Numbers, OfANodeThatIsNotReadyAreTakenAway) {
+TEST(Numbers, OfANodeThatIsNotReadyAreRemoved) {
   NumbersWorld world = Settled();
   for (int i = 2; i <= 10; ++i) world.Node("n" + std::to_string(i));
   world.Pass(10);
@@ -141,7 +141,7 @@ TEST(Numbers, OfANodeThatIsNotReadyAreTakenAway) {
   EXPECT_EQ(world.Pass(20), Lines{"5: node n1 ipv4=none"});
 }
 
-TEST(Numbers, StayWhereMoreThanATenthOfTheNodesAreNotReady) {
+TEST(Numbers, StayIfMoreThanATenthOfTheNodesAreNotReady) {
   NumbersWorld world = Settled();
   for (int i = 2; i <= 9; ++i) world.Node("n" + std::to_string(i));
   world.Pass(10);
@@ -154,7 +154,7 @@ TEST(Numbers, AreWrittenAgainAfterAnEditByHand) {
   EXPECT_EQ(world.Shows("n1", 3).Pass(20), Lines{"0: node n1 ipv4=8"});
 }
 
-TEST(Numbers, ThatDifferAreMadeOne) {
+TEST(Numbers, AreWrittenAgainIfCapacityAndAllocatableDiffer) {
   NumbersWorld world = Settled();
   SeenNode node = *world.world().world.nodes.Find("n1");
   node.numbers["ipv4"] = {.capacity = 8, .allocatable = 5};
@@ -162,24 +162,24 @@ TEST(Numbers, ThatDifferAreMadeOne) {
   EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=8"});
 }
 
-TEST(Numbers, ThatSomebodyTookAwayComeBackAfterAList) {
+TEST(Numbers, ThatAPersonRemovedAreWrittenAgainAfterAList) {
   NumbersWorld world = Settled();
   EXPECT_EQ(world.Shows("n1", std::nullopt).Pass(20), (Lines{"3: list pods of n1", "3: node n1 ipv4=8"}));
 }
 
-TEST(Numbers, ThatSomebodyRaisedGoDownAsOthersDo) {
+TEST(Numbers, ThatAPersonRaisedAreLoweredLikeOthers) {
   NumbersWorld world = Settled();
   EXPECT_EQ(world.Shows("n1", 1000).Pass(20), (Lines{"5: list pods of n1", "5: node n1 ipv4=8"}));
 }
 
-TEST(Numbers, OfANodeThatIsMadeAnewAreWrittenAgain) {
+TEST(Numbers, OfANodeThatWasCreatedAgainAreWrittenAgain) {
   NumbersWorld world = Settled();
   world.RemoveNode("n1").Node("n1");
   EXPECT_EQ(world.Pass(20), Lines{"3: node n1 ipv4=8"});
 }
 
 // The watch of a new leader's pods begins where the previous leader was, and shows what came since a little later.
-TEST(Numbers, OfANodeWithoutOneNeedAListWhileThePodsOfANewLeaderAreOld) {
+TEST(Numbers, OfANodeWithoutACountNeedAListWhileThePodsOfANewLeaderMayBeOld) {
   NumbersWorld world;
   world.world().state.pods_are_old_until = world.world().now.steady + std::chrono::seconds(120);
   world.Node("n1").Block("10.55.0.0/29").BoundUnseen("a", 9);
@@ -187,14 +187,14 @@ TEST(Numbers, OfANodeWithoutOneNeedAListWhileThePodsOfANewLeaderAreOld) {
   EXPECT_EQ(world.Shown(), "none") << "its pods request more than it has";
 }
 
-TEST(Numbers, GoWithTheLastPoolOfTheirResource) {
+TEST(Numbers, AreRemovedWithTheLastPoolOfTheirResource) {
   NumbersWorld world = Settled();
   world.world().world.RemoveBlock("10.55.0.0-29");
   world.world().world.pools.clear();
   EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=none"});
 }
 
-TEST(Numbers, GoWhereCountingIsOff) {
+TEST(Numbers, AreRemovedIfCountingIsOff) {
   NumbersWorld world = Settled();
   world.world().decider = Decider({.reclaim = Reclaim::kOn, .counts = false});
   EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=none"});
@@ -228,7 +228,7 @@ TEST(Numbers, OfOneNodeAreWrittenOnceASecondWhilePodsWait) {
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=24"});
 }
 
-TEST(Numbers, OfOneNodeAreWrittenEveryTenSecondsWhereEnoughIsLeft) {
+TEST(Numbers, OfOneNodeAreWrittenEveryTenSecondsIfEnoughUnitsAreLeft) {
   NumbersWorld world = Settled();
   world.Block("10.55.0.8/29");
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
@@ -236,7 +236,7 @@ TEST(Numbers, OfOneNodeAreWrittenEveryTenSecondsWhereEnoughIsLeft) {
   EXPECT_EQ(world.Pass(20), Lines{"9: node n1 ipv4=24"});
 }
 
-TEST(Numbers, OfOneNodeAreWrittenEverySecondWhereFewAreLeft) {
+TEST(Numbers, OfOneNodeAreWrittenEverySecondIfFewUnitsAreLeft) {
   NumbersWorld world = Settled();
   world.Block("10.55.0.8/29");
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
@@ -244,7 +244,7 @@ TEST(Numbers, OfOneNodeAreWrittenEverySecondWhereFewAreLeft) {
   EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=24"});
 }
 
-TEST(Numbers, AreNotWrittenWhileANodeIsLeftAloneAfterAnError) {
+TEST(Numbers, AreNotWrittenWhileTheNodeWaitsAfterAnError) {
   NumbersWorld world = Settled();
   world.world().state.backoff.Pause("Node/n1", std::chrono::seconds(5), world.world().now.steady);
   EXPECT_EQ(world.Block("10.55.0.8/29").Pass(4), Lines());
@@ -252,7 +252,7 @@ TEST(Numbers, AreNotWrittenWhileANodeIsLeftAloneAfterAnError) {
 }
 
 // Lists are requests to a busy API server, and a Node without a count gets no pod.
-TEST(Numbers, NeedAtMostFortyListsAtOnceAndThoseOfNodesWithoutOneFirst) {
+TEST(Numbers, NeedAtMostFortyListsAtOnceAndFirstThoseOfNodesWithoutACount) {
   NumbersWorld world({{"subnet", "10.55.0.0/20"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
   for (int i = 10; i < 60; ++i) {
     const std::string node = "n" + std::to_string(i);
@@ -270,7 +270,7 @@ TEST(Numbers, NeedAtMostFortyListsAtOnceAndThoseOfNodesWithoutOneFirst) {
   EXPECT_EQ(lists.front(), "list pods of n59");
 }
 
-TEST(Numbers, OfAHundredNodesAreWrittenInOneGoAndThenTwentyASecond) {
+TEST(Numbers, OfAHundredNodesAreWrittenAtOnceAndThenTwentyASecond) {
   NumbersWorld world;
   for (int i = 0; i < 130; ++i) world.Node("n" + std::to_string(i));
   std::map<int, int> by_second;
@@ -278,7 +278,7 @@ TEST(Numbers, OfAHundredNodesAreWrittenInOneGoAndThenTwentyASecond) {
   EXPECT_EQ(by_second, (std::map<int, int>{{3, 100}, {4, 20}, {5, 10}}));
 }
 
-TEST(Numbers, ThatPodsWaitForAreWrittenFirstThenThoseThatRiseThenTheRest) {
+TEST(Numbers, AreWrittenFirstIfPodsWaitForThemThenIfTheyRise) {
   NumbersWorld world({{"subnet", "10.55.0.0/24"},
                       {"blockSize", 29},
                       {"allowEdgeAddresses", true},

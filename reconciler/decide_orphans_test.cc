@@ -96,7 +96,7 @@ class ReplacedTest : public OrphansTest {
   }
 };
 
-TEST_F(ReplacedTest, TheOlderGoesAMinuteAfterTheNewerWasSeenToCome) {
+TEST_F(ReplacedTest, TheOlderEntryIsFreedAMinuteAfterTheNewerEntryCame) {
   PutPod(0, "10.55.0.1");
   Put({{1, EntryOfSandbox(1)}});
   Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
@@ -110,7 +110,7 @@ TEST_F(ReplacedTest, TheOlderGoesAMinuteAfterTheNewerWasSeenToCome) {
   EXPECT_TRUE(IsFirstFreed());
 }
 
-TEST_F(ReplacedTest, NotIfItIsNotKnownWhichAddressesThePodHas) {
+TEST_F(ReplacedTest, TheOlderEntryStaysIfThePodsAddressesAreUnknown) {
   PutPod(0);
   Put({{1, EntryOfSandbox(1)}});
   Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
@@ -118,7 +118,7 @@ TEST_F(ReplacedTest, NotIfItIsNotKnownWhichAddressesThePodHas) {
   EXPECT_FALSE(IsFirstFreed());
 }
 
-TEST_F(ReplacedTest, NotIfBothWereThereAtTheBeginningOrCameAtOnce) {
+TEST_F(ReplacedTest, BothEntriesStayIfNobodyKnowsWhichIsNewer) {
   PutPod(0, "10.55.0.2");
   Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
   Pass(seconds(700));
@@ -129,7 +129,7 @@ TEST_F(ReplacedTest, NotIfBothWereThereAtTheBeginningOrCameAtOnce) {
   EXPECT_FALSE(IsFirstFreed());
 }
 
-TEST_F(ReplacedTest, NotIfTheOlderWasWrittenAgain) {
+TEST_F(ReplacedTest, TheOlderEntryStaysIfItWasWrittenAgain) {
   PutPod(0, "10.55.0.1");
   Put({{2, EntryOfSandbox(2)}});
   Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
@@ -137,7 +137,7 @@ TEST_F(ReplacedTest, NotIfTheOlderWasWrittenAgain) {
   EXPECT_TRUE(decision_.actions.empty());
 }
 
-TEST_F(ReplacedTest, NotOnOtherInterfaces) {
+TEST_F(ReplacedTest, EntriesOfOtherInterfacesStay) {
   PutPod(0, "10.55.0.9");
   Put({{1, EntryOfSandbox(1, "net1")}});
   Put({{1, EntryOfSandbox(1, "net1")}, {2, EntryOfSandbox(2, "net1")}});
@@ -146,7 +146,7 @@ TEST_F(ReplacedTest, NotOnOtherInterfaces) {
 }
 
 // Nothing is freed from a node that is not Ready. What somebody did with its pods says nothing about other nodes.
-TEST_F(OrphansTest, ThePodsThatADeadNodeHadKeepNothingOfOtherNodes) {
+TEST_F(OrphansTest, MissingPodsOfANodeThatIsNotReadyDoNotCountForTheBrake) {
   world_.world.nodes.Put({.name = "n2", .is_ready = false});
   std::map<ipam::BlockOffset, std::string> of_n2;
   for (int i = 0; i < 60; ++i) of_n2[static_cast<ipam::BlockOffset>(i)] = EntryOf(100 + i);
@@ -166,7 +166,7 @@ TEST_F(OrphansTest, ThePodsThatADeadNodeHadKeepNothingOfOtherNodes) {
   EXPECT_TRUE(decision_.orphans.is_braked) << "a node that is not Ready for a moment ends no brake";
 }
 
-TEST_F(OrphansTest, WhichRenewalsCountIsAskedAfterASecondAndOnceForAll) {
+TEST_F(OrphansTest, TheVersionOfLeasesIsAskedForAfterASecondAndOnceForAllSuspects) {
   PutPod(0);
   PutPod(1);
   PutBlock(0, 0, 2);
@@ -188,7 +188,7 @@ TEST_F(OrphansTest, WhichRenewalsCountIsAskedAfterASecondAndOnceForAll) {
 }
 
 // The watch of Leases was cut, and shows late what came before the pod was gone. The kubelet may be cut off since.
-TEST_F(OrphansTest, AreKeptWhileOnlyRenewalsOfBeforeTheyWereOrphansAreHeardOf) {
+TEST_F(OrphansTest, RenewalsFromBeforeThePodWasGoneDoNotCount) {
   PutPod(0);
   PutBlock(0, 0, 1);
   world_.leases_version = 100;
@@ -202,7 +202,7 @@ TEST_F(OrphansTest, AreKeptWhileOnlyRenewalsOfBeforeTheyWereOrphansAreHeardOf) {
   EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"node-not-heard-of", 1}}));
 }
 
-TEST_F(OrphansTest, AreFreedWhenTheirPodsCannotBeEndingAnyMore) {
+TEST_F(OrphansTest, AnEntryIsFreedWhenTheEndOfItsPodMustBeOver) {
   PutPod(0);
   PutPod(1);
   PutBlock(0, 0, 2);
@@ -217,7 +217,7 @@ TEST_F(OrphansTest, AreFreedWhenTheirPodsCannotBeEndingAnyMore) {
   EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [1]"});
 }
 
-TEST_F(OrphansTest, OfANodeThatIsCutOffStay) {
+TEST_F(OrphansTest, EntriesOfANodeThatRenewsNoLeaseStay) {
   PutPod(0);
   PutBlock(0, 0, 1);
   Lines();
@@ -230,7 +230,7 @@ TEST_F(OrphansTest, OfANodeThatIsCutOffStay) {
   EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"});
 }
 
-TEST_F(OrphansTest, WhoseAddressAPodOfTheNodeHasStay) {
+TEST_F(OrphansTest, AnEntryStaysIfAPodOfTheNodeHasItsAddress) {
   PutPod(0);
   PutBlock(0, 0, 1);
   Lines();
@@ -245,7 +245,7 @@ TEST_F(OrphansTest, WhoseAddressAPodOfTheNodeHasStay) {
   EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"}) << "another node's pod proves nothing";
 }
 
-TEST_F(OrphansTest, AnEntryThatIsWrittenAfterItsPodVanishedIsFoundToo) {
+TEST_F(OrphansTest, AnEntryThatIsWrittenAfterItsPodVanishedIsAlsoFreed) {
   PutPod(0);
   Lines();
   RemovePod(0);
@@ -255,7 +255,7 @@ TEST_F(OrphansTest, AnEntryThatIsWrittenAfterItsPodVanishedIsFoundToo) {
   EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"});
 }
 
-TEST_F(OrphansTest, OneWhosePodIsSeenAgainIsNone) {
+TEST_F(OrphansTest, AnEntryWhosePodIsSeenAgainStays) {
   PutBlock(0, 0, 1);
   Pass(seconds(599));
   PutPod(0);
@@ -264,7 +264,7 @@ TEST_F(OrphansTest, OneWhosePodIsSeenAgainIsNone) {
   EXPECT_TRUE(decision_.orphans.kept.empty());
 }
 
-TEST_F(OrphansTest, OfANodeThatIsGoneAreFreedAfterFiveMinutesWhateverPodsATenantBindsToIt) {
+TEST_F(OrphansTest, EntriesOfAGoneNodeAreFreedThoughATenantBindsPodsToIt) {
   PutPod(0, "10.55.0.0");
   world_.Block("10.55.0.0/26", "web", {{0, EntryOf(0)}, {1, "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1"}});
   Lines();
@@ -285,7 +285,7 @@ TEST_F(OrphansTest, AnEntryThatCannotBeReadStaysAsLongAsItsNode) {
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(OrphansTest, SoManyThatNobodySawGoAreNotBelieved) {
+TEST_F(OrphansTest, NoEntryIsFreedIfTooManyPodsAreGoneWhoseDeletionNobodySaw) {
   for (int i = 60; i < 64; ++i) PutPod(i);
   PutBlock(0, 0, 64);
   RemovePod(63);  // its deletion was seen, but nothing at all is freed
@@ -299,7 +299,7 @@ TEST_F(OrphansTest, SoManyThatNobodySawGoAreNotBelieved) {
   EXPECT_EQ(decision_.orphans.due, 41U);
 }
 
-TEST_F(OrphansTest, ManyThatWereSeenToGoAreBelieved) {
+TEST_F(OrphansTest, ManyEntriesAreFreedIfTheControllerSawTheDeletions) {
   for (int i = 0; i < 64; ++i) PutPod(i);
   PutBlock(0, 0, 64);
   Lines();
@@ -310,7 +310,7 @@ TEST_F(OrphansTest, ManyThatWereSeenToGoAreBelieved) {
   EXPECT_EQ(decision_.orphans.due, 64U);
 }
 
-TEST_F(OrphansReportTest, AreSaidOnceAndStay) {
+TEST_F(OrphansReportTest, OrphansAreReportedOnceAndStay) {
   PutPod(0);
   PutBlock(0, 0, 1);
   Lines();
@@ -321,7 +321,7 @@ TEST_F(OrphansReportTest, AreSaidOnceAndStay) {
   EXPECT_EQ(Lines(), Texts{});
 }
 
-TEST_F(OrphansTest, TheBrakeIsSaidInThePoolsConditionUntilItIsOff) {
+TEST_F(OrphansTest, ThePoolsConditionShowsTheBrakeUntilItIsOff) {
   world_.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
   PutBlock(0, 0, 64);
   const auto condition = [this]() -> std::string {

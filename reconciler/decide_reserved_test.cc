@@ -36,7 +36,7 @@ struct EntryCase {
 };
 class ReservedEntries : public testing::TestWithParam<EntryCase> {};
 
-TEST_P(ReservedEntries, ComeAndGo) {
+TEST_P(ReservedEntries, AreAddedAndRemovedWithTheReservation) {
   const EntryCase& c = GetParam();
   ipam::Pool pool;
   pool.subnet = ipam::PrefixOf("10.55.0.0/24");
@@ -119,7 +119,7 @@ TEST(ReservedEntry, OfACoolingAddressIsWrittenWhenItHasCooled) {
 }
 
 // The node's agent may have given the address to a pod already.
-TEST(ReservedEntry, IsNotWrittenWhereAnAddressIsOnStandby) {
+TEST(ReservedEntry, IsNotWrittenForAnAddressOnStandby) {
   ipam::Pool pool;
   pool.subnet = ipam::PrefixOf("10.55.0.0/24");
   ipam::Block block = ipam::NewBlock(pool, ipam::PrefixOf("10.55.0.64/29"), "n1");
@@ -161,7 +161,7 @@ TEST_F(ReservedInSpace, EntriesAndWithheldAddressesAreWrittenAtOnce) {
 }
 
 // The node's agent gives the address to pods until it knows of the reservation.
-TEST_F(ReservedInSpace, AKeptAddressOnStandbyGetsItsEntryWhenItIsNotOnStandbyAnyMore) {
+TEST_F(ReservedInSpace, AReservedAddressGetsItsEntryOnceItIsNotOnStandby) {
   t_.Reservation("r", {"10.55.0.7"});
   Settle({"10.55.0.7"});
   t_.Block("10.55.0.0/26", "web", {{5, kHeld}}, {.standby = {7, 8}});
@@ -170,7 +170,7 @@ TEST_F(ReservedInSpace, AKeptAddressOnStandbyGetsItsEntryWhenItIsNotOnStandbyAny
   EXPECT_EQ(Reserved(/*relisted=*/true), Lines{"block 10.55.0.0-26 entries=[5:held,7:! r]"});
 }
 
-TEST_F(ReservedInSpace, BlocksThatWaitAfterAFailureKeepNoOtherBlockFromItsEntries) {
+TEST_F(ReservedInSpace, BlocksThatWaitAfterAFailureDoNotHoldUpEntriesOfOtherBlocks) {
   t_.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_ready = true}).Space("default", {"web"});
   t_.Reservation("r", {"10.55.0.0/16"});
   for (std::size_t i = 0; i <= kBlockChangesMax; ++i) t_.Block("10.55." + std::to_string(i) + ".0/30", "web", {});
@@ -182,7 +182,7 @@ TEST_F(ReservedInSpace, BlocksThatWaitAfterAFailureKeepNoOtherBlockFromItsEntrie
   EXPECT_THAT(Reserved(/*relisted=*/false), Contains("block " + last + " entries=[0:! r,1:! r,2:! r,3:! r]"));
 }
 
-TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyAfterARelist) {
+TEST_F(ReservedInSpace, EntriesOfADeletedReservationAreRemovedOnlyAfterARelist) {
   Settle({"10.55.0.7"});
   t_.Block("10.55.0.0/26", "web", {{7, "! r"}});
   const Lines stale = t_.Lines(/*relisted=*/false);
@@ -195,7 +195,7 @@ TEST_F(ReservedInSpace, AReservationThatIsGoneIsBelievedOnlyAfterARelist) {
   EXPECT_THAT(sure, Contains("block 10.55.0.0-26 entries=[]"));
 }
 
-TEST_F(ReservedInSpace, WhatIsWithheldGrowsWithoutARelist) {
+TEST_F(ReservedInSpace, WithheldAddressesAreAddedWithoutARelist) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.9"});
   EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains("pool web ready=True/Accepted withheld=[10.55.0.7,10.55.0.9]"));
@@ -212,7 +212,7 @@ TEST_F(ReservedInSpace, AnExpiredReservationCountsAsGone) {
   EXPECT_THAT(t_.Lines(/*relisted=*/true), Contains("block 10.55.0.0-26 entries=[]"));
 }
 
-TEST_F(ReservedInSpace, AReservationThatCannotBeReadKeepsWhatItKept) {
+TEST_F(ReservedInSpace, AnUnreadableReservationKeepsTheAddressesThatItKeptBefore) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.9-10.55.0.3"}).Block("10.55.0.0/26", "web", {{7, "! r"}});
   const Lines sure = t_.Lines(/*relisted=*/true);
@@ -221,7 +221,7 @@ TEST_F(ReservedInSpace, AReservationThatCannotBeReadKeepsWhatItKept) {
   EXPECT_THAT(t_.Lines(/*relisted=*/false), Not(Contains(HasSubstr("relist")))) << "no relist can help";
 }
 
-TEST_F(ReservedInSpace, BlocksOnTheirWayOutGetNoEntries) {
+TEST_F(ReservedInSpace, BlocksThatAreBeingDeletedGetNoEntries) {
   t_.Reservation("r", {"10.55.0.0/24"});
   t_.Block("10.55.0.0/26", "web", {{1, kHeld}}, {.is_deleting = true});
   t_.Block("10.55.0.64/26", "web", {{1, kHeld}}, {.pool_uid = "uid-of-former"});
@@ -229,13 +229,13 @@ TEST_F(ReservedInSpace, BlocksOnTheirWayOutGetNoEntries) {
   EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
-TEST_F(ReservedInSpace, BlocksOfAPoolOnItsWayOutGetNoEntries) {
+TEST_F(ReservedInSpace, BlocksOfAPoolThatIsBeingDeletedGetNoEntries) {
   t_.Reservation("r", {"10.55.0.7"}).Block("10.55.0.0/26", "web", {{1, kHeld}});
   t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_deleting = true, .is_ready = true});
   EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("entries"))));
 }
 
-TEST_F(ReservedInSpace, AReservationOfAnotherSpaceTouchesNothing) {
+TEST_F(ReservedInSpace, AReservationOfAnotherSpaceChangesNothing) {
   t_.Reservation("r", {"10.55.0.7"}, 0, "blue").Block("10.55.0.0/26", "web", {});
   EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("10.55.0.7"))));
   EXPECT_THAT(t_.Lines(/*relisted=*/true), Not(Contains(HasSubstr("entries"))));
@@ -249,7 +249,7 @@ TEST_F(ReservedInSpace, TheGatewayOfOnePoolIsWithheldFromTheOther) {
   EXPECT_THAT(lines, Contains("pool more ready=True/Accepted withheld=[10.55.0.1]"));
 }
 
-TEST_F(ReservedInSpace, MoreThanTheSchemaTakesIsJoinedNotDropped) {
+TEST_F(ReservedInSpace, TooManyWithheldRangesAreJoinedAndNotDropped) {
   std::vector<std::string> addresses;
   t_.Pool("web", {{"subnet", "10.55.0.0/16"}}, {.is_ready = true}).Space("default", {"web"});
   for (int i = 0; i < 600; ++i) {

@@ -77,7 +77,7 @@ TEST_F(PoolStatusTest, NothingIsWrittenWhenNothingChanged) {
   }
 }
 
-TEST_F(PoolStatusTest, AnAddressMoreOrLessWaitsForItsTime) {
+TEST_F(PoolStatusTest, AChangeOfOneAddressIsWrittenAfterTenSeconds) {
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_FALSE(Written());
   EXPECT_EQ(t_.Decide(/*relisted=*/false).wake_steady, t_.now.steady + kCountsPeriod);
@@ -91,13 +91,13 @@ TEST_F(PoolStatusTest, AnAddressMoreOrLessWaitsForItsTime) {
   EXPECT_EQ(status->blocks, 1);
 }
 
-TEST_F(PoolStatusTest, AControllerThatHasJustStartedWritesWhatDiffersAtOnce) {
+TEST_F(PoolStatusTest, AControllerThatHasJustStartedWritesAllDifferencesAtOnce) {
   t_.state = ControllerState();
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_TRUE(Written());
 }
 
-TEST_F(PoolStatusTest, HalfOfTheBlocksMattersBecauseClaimersChangeTheirWay) {
+TEST_F(PoolStatusTest, TheStatusIsWrittenSoonWhenHalfOfTheBlocksExist) {
   t_.now.steady += seconds(2);
   t_.Block("10.55.0.0/26", "web", Held(1, 1));
   EXPECT_FALSE(Written());
@@ -108,7 +108,7 @@ TEST_F(PoolStatusTest, HalfOfTheBlocksMattersBecauseClaimersChangeTheirWay) {
   EXPECT_EQ(status->claimable, std::vector<ipam::Prefix>{ipam::PrefixOf("10.55.0.128/25")});
 }
 
-TEST_F(PoolStatusTest, TheLastBlockMatters) {
+TEST_F(PoolStatusTest, TheStatusIsWrittenSoonWhenTheLastBlockIsClaimed) {
   t_.Block("10.55.0.0/26", "web", {}).Block("10.55.0.64/26", "web", {}).Block("10.55.0.128/26", "web", {});
   t_.now.steady += kCountsPeriod;
   WriteAll();
@@ -120,7 +120,7 @@ TEST_F(PoolStatusTest, TheLastBlockMatters) {
   EXPECT_EQ(Exhausted().reason, "AllBlocksClaimed");
 }
 
-TEST_F(PoolStatusTest, TheLastAddressMattersButNotMoreThanOnceASecond) {
+TEST_F(PoolStatusTest, TheStatusIsWrittenAfterASecondWhenTheLastAddressIsTaken) {
   for (const char* cidr : {"10.55.0.64/26", "10.55.0.128/26"}) t_.Block(cidr, "web", Held(0, 63));
   t_.Block("10.55.0.192/26", "web", Held(0, 62)).Block("10.55.0.0/26", "web", Held(1, 62));
   t_.now.steady += kCountsPeriod;
@@ -155,12 +155,12 @@ TEST_F(PoolStatusTest, ACoolingAddressIsFreeWhenItsTimeIsOver) {
   EXPECT_EQ(status->free, 254U);
 }
 
-TEST_F(PoolStatusTest, ManyCoolingAddressesDoNotWakeItAllTheTime) {
+TEST_F(PoolStatusTest, ManyCoolingAddressesDoNotCauseManyDecisions) {
   t_.Block("10.55.0.0/26", "web", {{1, "~ t=1800000000001"}, {2, "~ t=1800000000002"}});
   EXPECT_GE(t_.Decide(/*relisted=*/false).wake_unix_ms, kTestNowMs + 1000);
 }
 
-TEST_F(PoolStatusTest, AConditionIsWrittenAtOnceWithTheCountsThereAre) {
+TEST_F(PoolStatusTest, AConditionIsWrittenAtOnceWithTheOldCounts) {
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
   SeenPool& pool = t_.world.pools.at("web");
   pool.pool->disabled = true;
@@ -173,7 +173,7 @@ TEST_F(PoolStatusTest, AConditionIsWrittenAtOnceWithTheCountsThereAre) {
   EXPECT_EQ(status->used, 3U);
 }
 
-TEST_F(PoolStatusTest, ATransitionTimeIsThatOfTheTransition) {
+TEST_F(PoolStatusTest, TheTransitionTimeIsTheTimeOfTheTransition) {
   const std::string before =
       crds::FindCondition(t_.world.pools.at("web").status.conditions, "Ready")->last_transition_time;
   t_.now.unix_ms += 60'000;
@@ -187,7 +187,7 @@ TEST_F(PoolStatusTest, ATransitionTimeIsThatOfTheTransition) {
   EXPECT_NE(crds::FindCondition(other->conditions, "Ready")->last_transition_time, before);
 }
 
-TEST_F(PoolStatusTest, ConditionsOfOthersStay) {
+TEST_F(PoolStatusTest, ConditionsThatOtherProgramsWroteStay) {
   t_.world.pools.at("web").status.conditions.push_back({.type = "Example",
                                                         .status = "True",
                                                         .reason = "X",
@@ -201,7 +201,7 @@ TEST_F(PoolStatusTest, ConditionsOfOthersStay) {
   EXPECT_NE(crds::FindCondition(status->conditions, "Example"), nullptr);
 }
 
-TEST_F(PoolStatusTest, CountsOfTheSpaceAreWrittenInTheSameRhythm) {
+TEST_F(PoolStatusTest, CountsOfTheSpaceAreWrittenAsOftenAsThoseOfThePool) {
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_TRUE(t_.Decide(/*relisted=*/false).actions.empty());
   t_.now.steady += kCountsPeriod;
@@ -226,7 +226,7 @@ TEST(PoolReadiness, IsUndecidedBeforeAcceptance) {
   EXPECT_FALSE(ReadinessOf(t.world.pools.at("web"), false, nullptr).has_value());
 }
 
-TEST(PoolReadiness, DeletionComesBeforeEverythingElse) {
+TEST(PoolReadiness, SaysThatThePoolIsBeingDeletedBeforeAnyOtherReason) {
   TestWorld t;
   t.Pool("web", {{"subnet", "nonsense"}, {"disabled", true}}, {.is_deleting = true});
   const Reason refused{.reason = "BlockSizeConflict", .message = ""};
@@ -251,7 +251,7 @@ class ContestedTest : public testing::Test {
   Wanted<crds::PoolStatus> wanted_;
 };
 
-TEST_F(ContestedTest, IsWrittenAtOnceWhenItTurnsAndElseAsOftenAsCounts) {
+TEST_F(ContestedTest, TheConditionIsWrittenAtOnceAndItsTextAsOftenAsCounts) {
   EXPECT_EQ(Set(0, seconds(0)), "none");
   const std::string of_seven = Set(7, seconds(0));
   EXPECT_TRUE(of_seven.starts_with("True ") && of_seven.ends_with("; and 2 more")) << of_seven;
@@ -262,12 +262,12 @@ TEST_F(ContestedTest, IsWrittenAtOnceWhenItTurnsAndElseAsOftenAsCounts) {
   EXPECT_TRUE(Set(0, seconds(0)).starts_with("False "));
 }
 
-TEST_F(ContestedTest, SaysHowManyMoreThereAreOnlyWhereThereAreMore) {
+TEST_F(ContestedTest, TheTextSaysHowManyMoreAddressesThereAreIfThereAreMore) {
   EXPECT_EQ(Set(5, seconds(0), 1), "True delete one pod of each pair: x; x; x; x; x");
   EXPECT_EQ(Set(6, kCountsPeriod, 1), "True delete one pod of each pair: x; x; x; x; x; and 1 more");
 }
 
-TEST_F(ContestedTest, NamesAsManyAsTheSchemaTakes) {
+TEST_F(ContestedTest, TheTextNamesAsManyAddressesAsTheSchemaAllows) {
   const std::string message = Set(5, seconds(0), 1200);
   EXPECT_LE(message.size(), 4096U);
   EXPECT_TRUE(message.ends_with("; and 2 more")) << message;

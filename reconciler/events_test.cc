@@ -47,7 +47,7 @@ const WhyCase kWhyCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, WhyFreedTest, testing::ValuesIn(kWhyCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Events, NameWhatWasFreedAndWhoseItWas) {
+TEST(Events, NameTheFreedAddressesAndTheirPods) {
   const Announcement got = FreedAnnouncement(BlockOfEvents(), {FreedOf(3, "web-0"), FreedOf(7, "web-1")});
   EXPECT_EQ(got.kind, "IPBlock");
   EXPECT_EQ(got.name, "10.55.0.0-26");
@@ -59,7 +59,7 @@ TEST(Events, NameWhatWasFreedAndWhoseItWas) {
             "(pod-gone)");
 }
 
-TEST(Events, NameNoMoreThanTen) {
+TEST(Events, NameAtMostTenAddresses) {
   std::vector<FreedEntry> freed;
   for (ipam::BlockOffset i = 0; i < 64; ++i) freed.push_back(FreedOf(i, "web-" + std::to_string(i)));
   const std::string message = FreedAnnouncement(BlockOfEvents(), freed).message;
@@ -67,7 +67,7 @@ TEST(Events, NameNoMoreThanTen) {
   EXPECT_TRUE(message.ends_with("10.55.0.9 of default/web-9 (pod-gone) and 54 more")) << message;
 }
 
-TEST(Events, NameThePairsThatHaveOneAddressAndNoMoreThanTen) {
+TEST(Events, NameAtMostTenPairsOfPodsThatHaveTheSameAddress) {
   const std::vector<ContestedAddress> contested(12, {.block = "10.55.0.0-26", .block_uid = "uid-1", .text = "a pair"});
   const Announcement got = ContestedAnnouncement(contested);
   EXPECT_EQ(got.uid, "uid-1");
@@ -76,7 +76,7 @@ TEST(Events, NameThePairsThatHaveOneAddressAndNoMoreThanTen) {
   EXPECT_TRUE(got.message.ends_with("; a pair and 2 more")) << got.message;
 }
 
-TEST(Events, AreWhatKubectlDescribeLooksFor) {
+TEST(Events, HaveTheFormThatKubectlDescribeLooksFor) {
   const nlohmann::json event = EventOf({.kind = "IPBlock",
                                         .name = "10.55.0.0-26",
                                         .uid = "uid-1",
@@ -122,7 +122,7 @@ struct ConditionCase {
 };
 class PoolEventsTest : public testing::TestWithParam<ConditionCase> {};
 
-TEST_P(PoolEventsTest, TellOfConditionsThatSaySomethingElse) {
+TEST_P(PoolEventsTest, AreWrittenForConditionsThatChanged) {
   const ConditionCase& c = GetParam();
   const auto pool_with = [&c](std::string_view text) {
     SeenPool pool;

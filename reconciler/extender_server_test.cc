@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(ExtenderServer, ReadsWhoThePodIsAndWhatItNeeds) {
+TEST(ExtenderServer, ReadsTheIdentityAndTheNeedsOfAPod) {
   const json requests = {{"name", "c"}, {"resources", {{"requests", {{"ipam.berth.dev/ipv4", "2"}}}}}};
   const struct {
     const char* name;

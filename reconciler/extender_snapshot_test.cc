@@ -86,33 +86,33 @@ TEST(ExtenderSnapshot, IsMissingWhilePodsAreUnknown) {
   EXPECT_FALSE(world.Block().Decide().extender_snapshot);
 }
 
-TEST(ExtenderSnapshot, ComesAgainAfterTenSecondsAlsoIfNothingHappens) {
+TEST(ExtenderSnapshot, IsMadeEveryTenSecondsAlsoIfNothingHappens) {
   SnapshotWorld world;
   const Decision decision = world.Block().Decide();
   ASSERT_TRUE(decision.wake_steady);
   EXPECT_LE(*decision.wake_steady, world.world().now.steady + kSnapshotPeriod);
 }
 
-TEST(ExtenderSnapshot, HasTheFreeAddressesOfANodesBlocks) {
+TEST(ExtenderSnapshot, CountsTheFreeAddressesOfANodesBlocks) {
   EXPECT_EQ(SnapshotWorld().Block().Left(), 8);
   EXPECT_EQ(SnapshotWorld().Block({{0, kHeldEntry}}).Left(), 7);
   EXPECT_EQ(SnapshotWorld().Left("n2"), 0) << "the pool serves it, and it has no block";
 }
 
-TEST(ExtenderSnapshot, ABoundPodWithoutARequestTakesAnAddressFromWhenItIsBound) {
+TEST(ExtenderSnapshot, CountsAnAddressForAPodWithoutARequestOnceThePodIsBound) {
   EXPECT_EQ(SnapshotWorld().Block().Bound("web-1").Left(), 7);
 }
 
-TEST(ExtenderSnapshot, ABoundPodTakesOneAddressOnceAlsoWhenItIsRecorded) {
+TEST(ExtenderSnapshot, CountsTheAddressOfABoundPodOnlyOnceWhenItIsRecorded) {
   const std::string entry = "default/web-1 uid-of-web-1 0123456789ab-0123456789abcdef i=eth0 t=1799999999000";
   EXPECT_EQ(SnapshotWorld().Block({{0, entry}}).Bound("web-1").Left(), 7);
 }
 
-TEST(ExtenderSnapshot, APodThatRequestsAddressesTakesAsManyAsItRequests) {
+TEST(ExtenderSnapshot, CountsAsManyAddressesAsAPodRequests) {
   EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .requests = {{"ipv4", 3}}}).Left(), 5);
 }
 
-TEST(ExtenderSnapshot, PodsThatNeedNoAddressTakeNone) {
+TEST(ExtenderSnapshot, CountsNoAddressForPodsThatNeedNone) {
   const auto none = std::make_shared<const std::vector<UnitRequest>>();
   EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .is_host_network = true}).Left(), 8);
   EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .is_terminal = true}).Left(), 8);
@@ -120,12 +120,12 @@ TEST(ExtenderSnapshot, PodsThatNeedNoAddressTakeNone) {
   EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a"}).Left(), 8);
 }
 
-TEST(ExtenderSnapshot, APodsAnnotationNamesWhatItNeeds) {
+TEST(ExtenderSnapshot, ReadsThePodsNeedsFromItsAnnotation) {
   const auto named = std::make_shared<const std::vector<UnitRequest>>(ParseResources("ipv6"));
   EXPECT_EQ(SnapshotWorld().Block().Pod({.name = "a", .node = "n1", .named = named}).Left(), 8);
 }
 
-TEST(ExtenderSnapshot, ANodeThatNoPoolServesHasNone) {
+TEST(ExtenderSnapshot, HasNoAddressesForANodeThatNoPoolServes) {
   SnapshotWorld world;
   json spec = NodePool();
   spec["nodeSelector"] = {{"matchLabels", {{"zone", "a"}}}};
@@ -133,7 +133,7 @@ TEST(ExtenderSnapshot, ANodeThatNoPoolServesHasNone) {
   EXPECT_EQ(world.Block().Left(), -1000);
 }
 
-TEST(ExtenderSnapshot, ASharedPoolIsOfAllNodesThatItServes) {
+TEST(ExtenderSnapshot, CountsASharedPoolForAllNodesThatItServes) {
   json spec = SharedPool();
   spec["nodeSelector"] = {{"matchLabels", {{"zone", "a"}}}};
   const auto snapshot = SnapshotWorld().Node("n2", {{"zone", "a"}}).Shared(spec).Snapshot();
@@ -144,7 +144,7 @@ TEST(ExtenderSnapshot, ASharedPoolIsOfAllNodesThatItServes) {
   EXPECT_EQ(snapshot.nodes.at("n2").shared, std::vector<std::size_t>{0});
 }
 
-TEST(ExtenderSnapshot, AnAddressOfTwoSharedPoolsIsCountedOnce) {
+TEST(ExtenderSnapshot, CountsAnAddressOfTwoSharedPoolsOnce) {
   const struct {
     const char* name;
     json second;
@@ -174,20 +174,20 @@ TEST(ExtenderSnapshot, AnAddressOfTwoSharedPoolsIsCountedOnce) {
   }
 }
 
-TEST(ExtenderSnapshot, PodsBeyondANodesOwnAddressesLackThem) {
+TEST(ExtenderSnapshot, IsBelowZeroIfPodsNeedMoreThanTheNodesOwnAddresses) {
   SnapshotWorld world;
   world.world().Pool("v4", NodePool(), {}).Space("default", {});
   world.Shared(SharedPool()).world().Space("default", {"common"});
   EXPECT_EQ(world.Bound("web-1").Bound("web-2").Left(), -2);
 }
 
-TEST(ExtenderSnapshot, ASharedPoolForSomeNamespacesOnlyIsNotCounted) {
+TEST(ExtenderSnapshot, DoesNotCountASharedPoolForSomeNamespacesOnly) {
   json spec = SharedPool();
   spec["namespaceSelector"] = {{"matchLabels", {{"team", "a"}}}};
   EXPECT_TRUE(SnapshotWorld().Shared(spec).Snapshot().shared.empty());
 }
 
-TEST(ExtenderSnapshot, AnUnschedulablePodWithoutARequestGetsABlockForANode) {
+TEST(ExtenderSnapshot, LetsAnUnschedulablePodWithoutARequestCauseANewBlock) {
   SnapshotWorld world;
   world.Pod({.name = "w", .is_unschedulable = true, .placement = std::make_shared<const Placement>()});
   static_cast<void>(world.Decide());
@@ -196,7 +196,7 @@ TEST(ExtenderSnapshot, AnUnschedulablePodWithoutARequestGetsABlockForANode) {
                                   [](const Action& action) { return std::holds_alternative<CreateBlock>(action); }));
 }
 
-TEST(ExtenderSnapshot, WhatIsKnownOfAnAnsweredPod) {
+TEST(ExtenderSnapshot, SaysWhetherAnAnsweredPodIsUnknownWaitsOrIsSettled) {
   SnapshotWorld world;
   const World& seen = world.world().world;
   world.Pod({.name = "waits"}).Bound("bound").Pod({.name = "over", .is_terminal = true});

@@ -27,7 +27,7 @@ std::string AnswerTo(const std::string& path, int port) {
   return answer.size() < 12 || body == std::string::npos ? "none" : answer.substr(9, 4) + answer.substr(body + 4);
 }
 
-TEST(Health, SaysWhyItIsNotReady) {
+TEST(Health, SaysWhyTheControllerIsNotReady) {
   std::string why = "not listed yet";
   const auto server =
       ServeHealth({.address = "127.0.0.1:0"},
@@ -42,7 +42,7 @@ TEST(Health, SaysWhyItIsNotReady) {
   EXPECT_EQ(AnswerTo("/", port).substr(0, 3), "404");
 }
 
-TEST(Health, IsToldOverASocketWhereNoPortIsTaken) {
+TEST(Health, IsServedOverASocketIfThereIsNoPort) {
   std::string folder = std::filesystem::temp_directory_path() / "berth-health-test.XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const std::string socket = folder + "/s";
@@ -56,7 +56,7 @@ TEST(Health, IsToldOverASocketWhereNoPortIsTaken) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Health, IsAnsweredWhileOthersAreSlow) {
+TEST(Health, IsServedWhileOtherCallersAreSlow) {
   const auto server = ServeHealth({.address = "127.0.0.1:0"}, {.why_not_ready = [] { return std::string(); }});
   ASSERT_TRUE(server.has_value()) << server.error().message;
   std::vector<HttpTestCaller> slow;
@@ -86,7 +86,7 @@ TEST(Health, ASecondControllerTakesTheNextPortOfTheRange) {
   EXPECT_EQ(AnswerTo("/metrics", (*second)->tcp_port()), "200 second");
 }
 
-TEST(Health, SharesNoPort) {
+TEST(Health, RefusesAPortThatAnotherProcessUses) {
   const auto sources = [] { return HealthSources{.why_not_ready = [] { return std::string(); }}; };
   const auto first = ServeHealth({.address = "127.0.0.1:0"}, sources());
   ASSERT_TRUE(first.has_value()) << first.error().message;

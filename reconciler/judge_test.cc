@@ -35,7 +35,7 @@ constexpr NodeFacts kOutOfService{.exists = true, .is_out_of_service = true};
 
 class JudgeTest : public testing::TestWithParam<JudgeCase> {};
 
-TEST_P(JudgeTest, FreesOnlyWhatNoContainerCanHave) {
+TEST_P(JudgeTest, FreesOnlyAddressesThatNoContainerCanHave) {
   const JudgeCase& c = GetParam();
   Suspicion suspicion{.cause = c.cause, .grace = c.grace, .since = {}, .renewals = c.renewals};
   if (c.renewals > 0) suspicion.first_renewal = SteadyTime(c.first_renewal);

@@ -21,7 +21,7 @@ std::vector<std::string> Names(const World& world) {
   return names;
 }
 
-TEST(Mailbox, AReplacementTakesAwayWhatItDoesNotHold) {
+TEST(Mailbox, ReplaceRemovesTheObjectsThatTheListLacks) {
   Mailbox mailbox;
   World world;
   mailbox.Put("a", Named("a"));
@@ -42,7 +42,7 @@ TEST(Mailbox, ChangesAfterAListApplyToTheList) {
   EXPECT_EQ(Names(world), (std::vector<std::string>{"b", "c"}));
 }
 
-TEST(Mailbox, OfTwoChangesOfOneObjectTheLaterOneCounts) {
+TEST(Mailbox, KeepsTheLaterOfTwoChangesOfOneObject) {
   Mailbox mailbox;
   World world;
   mailbox.Put("a", Named("a"));
@@ -55,7 +55,7 @@ TEST(Mailbox, OfTwoChangesOfOneObjectTheLaterOneCounts) {
   EXPECT_EQ(Names(world), std::vector<std::string>{"a"});
 }
 
-TEST(Mailbox, IsLoadedWhenEveryKindWasListedEvenIfThereIsNothing) {
+TEST(Mailbox, IsLoadedWhenEveryKindWasListedEvenIfAllListsAreEmpty) {
   Mailbox mailbox;
   World world;
   mailbox.Replace(std::map<std::string, SeenReservation>());
@@ -90,7 +90,7 @@ TEST(Mailbox, TheBlockSetChangesOnlyWithItsMembers) {
   EXPECT_TRUE(world.blocks().empty());
 }
 
-TEST(Mailbox, ABlockMadeAgainUnderItsNameChangesTheSet) {
+TEST(Mailbox, ABlockThatWasDeletedAndCreatedAgainChangesTheBlockSet) {
   TestWorld t;
   t.Block("10.55.0.0/26", "web", {});
   const std::uint64_t version = t.world.block_set_version();
@@ -122,7 +122,7 @@ TEST(Mailbox, AListBringsBackOlderVersionsBecauseABackupMayHaveBeenRestored) {
   EXPECT_EQ(t.world.blocks().at(older.name).entries.held, 1U);
 }
 
-TEST(Mailbox, ALateDeletionDoesNotRemoveABlockThatWasMadeAgain) {
+TEST(Mailbox, ALateDeletionDoesNotRemoveABlockThatWasCreatedAgain) {
   TestWorld t;
   t.Block("10.55.0.0/26", "web", {});
   const std::string name = "10.55.0.0-26";
@@ -138,7 +138,7 @@ TEST(Mailbox, ALateDeletionDoesNotRemoveABlockThatWasMadeAgain) {
 }
 
 // The watch's view was on its way when the controller wrote.
-TEST(Mailbox, AViewOfANodeOlderThanWhatTheControllerWroteIsNoNews) {
+TEST(Mailbox, IgnoresAVersionOfANodeOlderThanTheControllersWrite) {
   const SteadyTime start{};
   Mailbox mailbox;
   World world;
@@ -177,7 +177,7 @@ TEST(Mailbox, WakesTheWaitingThread) {
   EXPECT_EQ(Names(world), std::vector<std::string>{"a"});
 }
 
-TEST(Mailbox, StopsWaitingWhenAskedTo) {
+TEST(Mailbox, StopsWaitingWhenStopIsRequested) {
   Mailbox mailbox;
   std::stop_source stop;
   const std::jthread other([&] { stop.request_stop(); });
@@ -195,7 +195,7 @@ std::chrono::seconds GraceOf(const World& world, const PastPod& pod) {
 // The known state of the sandbox of the pod u-1, which vanished.
 SandboxAtEnd SandboxOf(const World& world) { return world.pods.FindVanished({"default/web", "u-1"})->sandbox; }
 
-TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesWasSeenToVanish) {
+TEST(Mailbox, APodThatCameAndWentBetweenTwoFetchesCountsAsVanished) {
   Mailbox mailbox;
   World world;
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/web", PodNamed("web", "u-1")}});
@@ -246,7 +246,7 @@ TEST(Mailbox, APodThatVanishesBeforeItsEndMayHaveASandboxThatWasNotReported) {
   }
 }
 
-TEST(Mailbox, OfAPodThatAListDoesNotHaveNobodySawWhatBecameOfItsSandbox) {
+TEST(Mailbox, TheEndOfTheSandboxIsUnknownForAPodThatAListLacks) {
   for (const auto& [is_fetched, had_sandbox] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
     Mailbox mailbox;
     World world;
@@ -261,7 +261,7 @@ TEST(Mailbox, OfAPodThatAListDoesNotHaveNobodySawWhatBecameOfItsSandbox) {
   }
 }
 
-TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadWasSeenToVanish) {
+TEST(Mailbox, APodThatOnlyTheFirstOfTwoListsHadCountsAsVanished) {
   Mailbox mailbox;
   World world;
   mailbox.Replace(std::map<PodKey, SeenPod>{{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}});
@@ -284,7 +284,7 @@ TEST(Mailbox, HoldersAreKnownOncePodsNodesAndLeasesWereListed) {
   EXPECT_TRUE(world.knows_holders);
 }
 
-TEST(Mailbox, WhoBeginsAnewHasToLookFromBeforeTheFirstThatVanishedLately) {
+TEST(Mailbox, TheSuccessorsVersionIsFromBeforeTheFirstRecentDeletion) {
   using std::chrono::seconds;
   Mailbox mailbox;
   World world;
@@ -301,7 +301,7 @@ TEST(Mailbox, WhoBeginsAnewHasToLookFromBeforeTheFirstThatVanishedLately) {
 }
 
 // The next leader watches from there. Otherwise it would take each of these pods for one whose deletion nobody saw.
-TEST(Mailbox, APodThatWentBeforeAnythingWasFetchedWasThereAtTheFirstList) {
+TEST(Mailbox, APodThatVanishedBeforeTheFirstFetchExistedAtTheFirstList) {
   Mailbox mailbox;
   World world;
   mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}}, 100);
@@ -311,7 +311,7 @@ TEST(Mailbox, APodThatWentBeforeAnythingWasFetchedWasThereAtTheFirstList) {
   EXPECT_EQ(world.pods.version(), 110U);
 }
 
-TEST(Mailbox, WhatPodsDoWakesALittleLater) {
+TEST(Mailbox, ChangesOfPodsWakeTheThreadAfterAPause) {
   Mailbox mailbox;
   mailbox.Put("default/web", PodNamed("web", "u-1"));
   const auto begin = std::chrono::steady_clock::now();

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ControllerMetrics, SayWhatPoolsAndNodesHold) {
+TEST(ControllerMetrics, CountTheAddressesOfPoolsAndNodes) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}})
       .Block("10.55.0.0/26", "web", {{1, kHeldEntry}, {2, "! r"}}, {.node = "n1"})
@@ -32,7 +32,7 @@ TEST(ControllerMetrics, SayWhatPoolsAndNodesHold) {
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("{node=")));
 }
 
-TEST(ControllerMetrics, SayWhatBecomesOfOrphans) {
+TEST(ControllerMetrics, CountOrphansByTheirFate) {
   Decision decision;
   decision.orphans.due = 3;
   decision.orphans.kept["may-be-ending"] = 2;
@@ -54,7 +54,7 @@ TEST(ControllerMetrics, SayWhatBecomesOfOrphans) {
   EXPECT_THAT(metrics.Text(), Not(HasSubstr("may-be-ending")));
 }
 
-TEST(ControllerMetrics, SayWhoLeadsAndWhatFails) {
+TEST(ControllerMetrics, ShowTheLeaderAndCountFailures) {
   Metrics metrics;
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_leading 0\n"));
   metrics.SetLeading(true);
@@ -65,7 +65,7 @@ TEST(ControllerMetrics, SayWhoLeadsAndWhatFails) {
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_write_failures_total{code=\"unavailable\"} 1\n"));
 }
 
-TEST(ControllerMetrics, SayHowManyNodesWereWritten) {
+TEST(ControllerMetrics, CountTheWritesOfNodes) {
   Metrics metrics;
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_node_writes_total 0\n"));
   metrics.NodeWritten();
@@ -73,7 +73,7 @@ TEST(ControllerMetrics, SayHowManyNodesWereWritten) {
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_node_writes_total 2\n"));
 }
 
-TEST(ControllerMetrics, SayWhatTheExtenderAnswersAndAssumes) {
+TEST(ControllerMetrics, CountTheAnswersAndTheAssumedPodsOfTheExtender) {
   Metrics metrics;
   metrics.ExtenderAnswered("filter", "chosen", std::chrono::milliseconds(3));
   metrics.ExtenderAnswered("filter", "chosen", std::chrono::milliseconds(70));

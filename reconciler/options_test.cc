@@ -16,7 +16,7 @@ std::variant<Options, http::ProbeOptions, Exit> Parse(std::vector<const char*> a
   return ParseOptions(static_cast<int>(arguments.size()), arguments.data(), "1.2.3 (commit abc)");
 }
 
-TEST(Options, Defaults) {
+TEST(Options, HaveDefaults) {
   const auto parsed = Parse({});
   ASSERT_TRUE(std::holds_alternative<Options>(parsed));
   const Options& options = std::get<Options>(parsed);
@@ -31,7 +31,7 @@ TEST(Options, Defaults) {
   EXPECT_FALSE(options.logs_json);
 }
 
-TEST(Options, EveryFlagIsRead) {
+TEST(Options, AreReadFromEveryFlag) {
   const auto parsed = Parse({"--kubeconfig",
                              "/k",
                              "--lease-namespace=ns",
@@ -69,7 +69,7 @@ TEST(Options, EveryFlagIsRead) {
   EXPECT_TRUE(options.logs_json);
 }
 
-TEST(Options, AreTheSettingsOfTheController) {
+TEST(Options, BecomeTheSettingsOfTheController) {
   const auto settings_of = [](const std::vector<const char*>& arguments) {
     return SettingsOf(std::get<Options>(Parse(arguments)));
   };
@@ -100,7 +100,7 @@ struct RefusedCase {
 };
 class OptionsRefused : public testing::TestWithParam<RefusedCase> {};
 
-TEST_P(OptionsRefused, WithCode2) {
+TEST_P(OptionsRefused, EndTheProgramWithCode2) {
   testing::internal::CaptureStderr();
   const auto parsed = Parse(GetParam().arguments);
   const std::string said = testing::internal::GetCapturedStderr();
@@ -131,14 +131,14 @@ const RefusedCase kRefusedCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, OptionsRefused, testing::ValuesIn(kRefusedCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Options, ProbeReadsItsOwnFlags) {
+TEST(Options, OfTheProbeAreReadFromItsOwnFlags) {
   const auto parsed = Parse({"probe", "--ready", "--socket", "/run/probe/s"});
   ASSERT_TRUE(std::holds_alternative<http::ProbeOptions>(parsed));
   EXPECT_TRUE(std::get<http::ProbeOptions>(parsed).asks_ready);
   EXPECT_EQ(std::get<http::ProbeOptions>(parsed).socket, "/run/probe/s");
 }
 
-TEST(Options, SayTheVersion) {
+TEST(Options, PrintTheVersion) {
   testing::internal::CaptureStdout();
   const auto parsed = Parse({"--version"});
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "berth-controller 1.2.3 (commit abc)\n");
@@ -146,7 +146,7 @@ TEST(Options, SayTheVersion) {
   EXPECT_EQ(std::get<Exit>(parsed).code, 0);
 }
 
-TEST(Options, HelpIsNoMistake) {
+TEST(Options, PrintHelpAndEndWithCode0) {
   testing::internal::CaptureStdout();
   const auto parsed = Parse({"--help"});
   const std::string said = testing::internal::GetCapturedStdout();

@@ -10,7 +10,7 @@
 namespace berth::reconciler {
 namespace {
 
-TEST(Performer, TakesAListOfLeasesWithoutAReadableVersionForAnError) {
+TEST(Performer, FailsIfAListOfLeasesHasNoReadableVersion) {
   for (const char* body : {R"({"metadata":{"resourceVersion":5},"items":[]})",
                            R"({"metadata":{"resourceVersion":"five"},"items":[]})",
                            R"({"metadata":5,"items":[]})",

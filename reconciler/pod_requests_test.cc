@@ -29,7 +29,7 @@ std::string RequestsOf(const json& spec) {
   return text;
 }
 
-TEST(PodRequests, OfAListAreOneOfEachName) {
+TEST(PodRequests, OfAnAnnotationAreOneUnitOfEachName) {
   const struct {
     const char* list;
     const char* want;
@@ -52,7 +52,7 @@ TEST(PodRequests, OfAListAreOneOfEachName) {
   }
 }
 
-TEST(PodRequests, OfALongListAreTheFirstSixteenNames) {
+TEST(PodRequests, OfALongAnnotationAreTheFirstSixteenNames) {
   std::string list = "r0";
   for (int i = 0; i < 50'000; ++i) list += ",r" + std::to_string(i);
   const auto named = ParseResources(list);

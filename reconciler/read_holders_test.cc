@@ -18,7 +18,7 @@ json PodObject() {
           {"status", {{"phase", "Running"}, {"podIPs", {{{"ip", "10.55.0.7"}}, {{"ip", "2001:db8::7"}}}}}}};
 }
 
-TEST(ReadPod, KeepsWhatCounts) {
+TEST(ReadPod, KeepsTheFieldsThatMatter) {
   const SeenPod pod = ReadPod(PodObject()).value();
   EXPECT_EQ(pod.name_space + "/" + pod.name, "team-a/web");
   EXPECT_EQ(pod.identity(), "u-1");
@@ -29,7 +29,7 @@ TEST(ReadPod, KeepsWhatCounts) {
   EXPECT_FALSE(pod.is_host_network);
 }
 
-TEST(ReadPod, NeedsNothingOfItsBulk) {
+TEST(ReadPod, NeedsNoneOfTheSkippedFields) {
   const json object = json::parse(R"({
     "metadata": {"name": "web", "namespace": "team-a", "uid": "u-1", "resourceVersion": "7",
                  "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 50,
@@ -62,13 +62,13 @@ TEST(ReadPod, HasASandboxWhileTheKubeletSaysThatItsNetworkIsThere) {
   EXPECT_FALSE(ReadPod(object).value().has_sandbox);
 }
 
-TEST(ReadPod, AMirrorIsKnownByTheHashOfItsConfiguration) {
+TEST(ReadPod, IdentifiesAMirrorByTheHashOfItsConfiguration) {
   json object = PodObject();
   object["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "abc123";
   EXPECT_EQ(ReadPod(object).value().identity(), "abc123");
 }
 
-TEST(ReadPod, ItsEndTakesAsLongAsWhoeverDeletedItAllowed) {
+TEST(ReadPod, ReadsTheGraceThatTheDeletingClientAllowed) {
   json object = PodObject();
   object["metadata"]["deletionGracePeriodSeconds"] = 3600;
   EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(3600));
@@ -78,7 +78,7 @@ TEST(ReadPod, ItsEndTakesAsLongAsWhoeverDeletedItAllowed) {
   EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(30)) << "Kubernetes' default";
 }
 
-TEST(ReadPod, KnowsThatAnotherIsOfTheSameController) {
+TEST(ReadPod, ReadsTheSameOwnerForTwoPodsOfOneController) {
   const auto owner_of = [](const std::string& uid, bool controls, const char* name_space = "default") {
     const json owner = {{"uid", uid}, {"controller", controls}};
     return ReadPod({{"metadata",
@@ -97,7 +97,7 @@ TEST(ReadPod, KnowsThatAnotherIsOfTheSameController) {
   EXPECT_EQ(owner_of("a", false), 0U);
 }
 
-TEST(ReadPod, SucceededAndFailedAreTerminal) {
+TEST(ReadPod, ReadsSucceededAndFailedAsTerminal) {
   for (const auto& [phase, is_terminal] :
        {std::pair{"Pending", false}, {"Running", false}, {"Unknown", false}, {"Succeeded", true}, {"Failed", true}}) {
     json object = PodObject();
@@ -106,7 +106,7 @@ TEST(ReadPod, SucceededAndFailedAreTerminal) {
   }
 }
 
-TEST(ReadPod, WaitsForANodeOnlyWhileTheSchedulerWouldPlaceIt) {
+TEST(ReadPod, ReadsAPodAsUnschedulableOnlyWhileTheSchedulerWouldPlaceIt) {
   json object = PodObject();
   object["spec"].erase("nodeName");
   object["status"] = {{"phase", "Pending"},
@@ -119,7 +119,7 @@ TEST(ReadPod, WaitsForANodeOnlyWhileTheSchedulerWouldPlaceIt) {
   EXPECT_FALSE(ReadPod(object).value().is_unschedulable) << "somebody deleted the pod, and a finalizer keeps it";
 }
 
-TEST(ReadPod, OneThatIsNotBoundYetHasNoNode) {
+TEST(ReadPod, ReadsNoNodeForAPodThatIsNotBound) {
   json object = PodObject();
   object["spec"].erase("nodeName");
   object.erase("status");
@@ -127,7 +127,7 @@ TEST(ReadPod, OneThatIsNotBoundYetHasNoNode) {
 }
 
 // A client that may write pods may write such pods, and fifty pods that are not in the world would trip the brake.
-TEST(ReadPod, ALongGraceAndAnOddAddressKeepNoPodOutOfTheWorld) {
+TEST(ReadPod, ReadsAPodWithAVeryLongGraceAndAnUnreadableAddress) {
   json object = PodObject();
   object["spec"]["terminationGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::max();
   object["metadata"]["deletionGracePeriodSeconds"] = std::numeric_limits<std::int64_t>::min();
@@ -139,7 +139,7 @@ TEST(ReadPod, ALongGraceAndAnOddAddressKeepNoPodOutOfTheWorld) {
   EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(0));
 }
 
-TEST(ReadPod, WhatIsNoPodIsAnErrorAndNotAPodWithoutAddresses) {
+TEST(ReadPod, RefusesAPodWhosePodIPsIsNoList) {
   json object = PodObject();
   object["status"]["podIPs"] = "10.55.0.7";
   const auto pod = ReadPod(object);
@@ -147,7 +147,7 @@ TEST(ReadPod, WhatIsNoPodIsAnErrorAndNotAPodWithoutAddresses) {
   EXPECT_NE(pod.error().message.find("Pod team-a/web"), std::string::npos) << pod.error().message;
 }
 
-TEST(ReadNode, KnowsReadinessAndThePromiseThatItIsOff) {
+TEST(ReadNode, ReadsReadinessAndTheOutOfServiceTaint) {
   json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", "1"}}},
                  {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}};
   EXPECT_TRUE(ReadNode(object).value().is_ready);
@@ -158,7 +158,7 @@ TEST(ReadNode, KnowsReadinessAndThePromiseThatItIsOff) {
   EXPECT_TRUE(ReadNode(object).value().is_out_of_service);
 }
 
-TEST(ReadNode, BelievesNoPromiseThatAMachineIsOffOnceItsKubeletSpeaksAgain) {
+TEST(ReadNode, IgnoresTheOutOfServiceTaintOnceTheKubeletReportsAgain) {
   json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", "1"}}},
                  {"spec", {{"taints", {{{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}}}}}}};
   EXPECT_TRUE(ReadNode(object).value().is_out_of_service) << "it never said anything";

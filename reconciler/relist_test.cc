@@ -22,7 +22,7 @@ using k8sclient::testing::ModelApi;
 
 // If a controller finds a pool in the list of its space and not among the pools, it takes the pool out of the list, and
 // may accept another pool that overlaps, while the first pool is Ready.
-TEST(Relist, KnowsThePoolsThatSpacesHaveAcceptedMeanwhile) {
+TEST(Relist, ReadsThePoolsThatSpacesHaveAcceptedMeanwhile) {
   ModelApi api;
   int lists = 0;
   api.SetFaults([&](const k8sclient::Request&) {
@@ -43,7 +43,7 @@ TEST(Relist, KnowsThePoolsThatSpacesHaveAcceptedMeanwhile) {
   EXPECT_GE(lists, 2);
 }
 
-TEST(Relist, ReadsABlockWhoseVersionABackupHasMadeOlder) {
+TEST(Relist, ReadsABlockWhoseVersionIsOlderAfterARestoredBackup) {
   const std::string blocks(crds::kBlocksPath);
   TestWorld t;
   t.Block("10.55.0.64/26", "web", {{3, kHeldEntry}});

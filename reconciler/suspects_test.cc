@@ -31,7 +31,7 @@ constexpr char kOtherHash[] = "ffffffffffffffffffffffffffffffff";
 
 class SuspicionTest : public testing::TestWithParam<SuspicionCase> {};
 
-TEST_P(SuspicionTest, IsOfPodsThatAreNotKnownToLive) {
+TEST_P(SuspicionTest, IsRaisedForPodsThatAreNotKnownToLive) {
   const SuspicionCase& c = GetParam();
   Pods pods;
   const auto put = [&pods](const char* uid, const char* hash, bool is_terminal) {
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Table, SuspicionTest, testing::ValuesIn(kSuspicionCases
                          [](const auto& c) { return std::string(c.param.name); });
 
 // A tenant writes another pod's UID into the mirror annotation of its own pod, and deletes its own pod.
-TEST(Suspicion, APodSaysNothingOfAnotherWhoseUidItNames) {
+TEST(Suspicion, IgnoresTheDeletionOfAnotherPodThatNamesTheUidOfTheEntrysPod) {
   Pods pods;
   pods.Put({.name_space = "default", .name = "web", .uid = kUid, .node = "n1", .grace = seconds(3600)}, {});
   pods.Put({.name_space = "evil", .name = "x", .uid = kOther, .node = "n1", .config_hash = kUid, .grace = seconds(0)},

@@ -22,7 +22,7 @@ struct AtMostCase {
 };
 class WithheldAtMost : public testing::TestWithParam<AtMostCase> {};
 
-TEST_P(WithheldAtMost, JoinsAcrossTheSmallestGaps) {
+TEST_P(WithheldAtMost, JoinsRangesAcrossTheSmallestGaps) {
   const AtMostCase& c = GetParam();
   std::vector<ipam::AddressRange> ranges;
   for (const std::string& text : c.ranges) ranges.push_back(RangeOf(text));
@@ -50,7 +50,7 @@ const AtMostCase kAtMostCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, WithheldAtMost, testing::ValuesIn(kAtMostCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-TEST(Withheld, AJoinedSetStillHoldsEveryAddress) {
+TEST(Withheld, AJoinedSetStillContainsEveryAddress) {
   std::vector<ipam::AddressRange> ranges;
   for (int i = 0; i < 250; ++i) ranges.push_back(RangeOf("10.0.0." + std::to_string((i * 37) % 256)));
   ipam::IntervalSet lost{ranges};
@@ -58,7 +58,7 @@ TEST(Withheld, AJoinedSetStillHoldsEveryAddress) {
   EXPECT_TRUE(lost.empty());
 }
 
-TEST(Withheld, AnExpiredReservationKeepsNothing) {
+TEST(Withheld, AnExpiredReservationWithholdsNoAddress) {
   TestWorld t;
   t.Reservation("over", {"10.55.0.5"}, kTestNowMs).Reservation("lasts", {"10.55.0.6"}, kTestNowMs + 1000);
   const auto ranges = ReservedRanges(t.world, "default", kTestNowMs);
@@ -73,14 +73,14 @@ TEST(Withheld, ReservationsOfAnotherSpaceDoNotCount) {
   EXPECT_TRUE(ReservedRanges(t.world, "default", kTestNowMs).empty());
 }
 
-TEST(Withheld, NothingIsGivenUpWhileAReservationCannotBeRead) {
+TEST(Withheld, AllWithheldAddressesStayWhileAReservationCannotBeRead) {
   TestWorld t;
   t.Reservation("backwards", {"10.55.0.9-10.55.0.5"});
   EXPECT_FALSE(MayStopWithholding(t.world, "default", {}));
   EXPECT_TRUE(MayStopWithholding(t.world, "blue", {}));
 }
 
-TEST(Withheld, NothingIsGivenUpWhileAnAcceptedPoolCannotBeRead) {
+TEST(Withheld, AllWithheldAddressesStayWhileAnAcceptedPoolCannotBeRead) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
   const auto accepted = t.world.spaces.at("default").accepted;
@@ -99,7 +99,7 @@ TEST(Withheld, GatewaysOfPoolsThatAreNotAcceptedDoNotCount) {
   EXPECT_FALSE(set.Contains(ipam::AddressOf("10.55.1.1")));
 }
 
-TEST(Withheld, TheGatewayOfAPoolMadeAgainUnderTheNameIsNotThatOfTheAcceptedOne) {
+TEST(Withheld, TheGatewayOfANewPoolWithAnAcceptedPoolsNameDoesNotCount) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"gateway", "10.55.0.1"}}).Space("default", {"web"});
   auto accepted = t.world.spaces.at("default").accepted;
