@@ -29,8 +29,9 @@ namespace berth::crds {
 // of the schema; entries come from ipam::FormatEntry.
 [[nodiscard]] nlohmann::json BlockMergePatch(const ipam::Block& before, const ipam::Block& after);
 
-// The block after a successful patch, from `after` and the API server's answer. A PartialObjectMetadata is enough as
-// answer, because the patch was a compare-and-swap. Errors: kInvalid: the answer is about another object.
+// The block after a successful patch, from `after` and the API server's answer. The answer may be a
+// PartialObjectMetadata without the entries: the patch was a compare-and-swap, so the stored entries are those of
+// `after`. Errors: kInvalid: the answer is about another object.
 [[nodiscard]] Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const nlohmann::json& answer);
 
 // The space and the CIDR in the name of a block, for example of an item of a PartialObjectMetadataList.
