@@ -188,8 +188,8 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
 
 // Other nodes free addresses of Shared blocks all the time, and the controller may have created a block for this node.
 Expected<Address> Engine::TakeAtLast(Call& call, const FamilyPlan& plan, Error exhausted) {
-  // Read the pools before the blocks: a block may be younger than this call's view of its pool, and addresses may have
-  // been reserved before the block was created.
+  // Read the pools again, and before the blocks: a block may be younger than this call's view of its pool, and somebody
+  // may have reserved addresses before the block was created.
   const auto pools = ReadPoolsAgain(plan.candidates);
   if (!pools) return std::unexpected(pools.error());
   for (const Affinity affinity : {Affinity::kNode, Affinity::kShared}) {
