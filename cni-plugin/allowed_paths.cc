@@ -50,7 +50,7 @@ Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::str
 
 bool HasLinkBelow(const cni::PathRule& rule, std::string_view path) {
   if (!rule.ends_with('/')) return false;
-  // The loop begins with the folder itself.
+  // Check each prefix of the path for a link, beginning with the rule's folder.
   for (std::size_t end = rule.size() - 1; end != std::string_view::npos;
        end = end == path.size() ? std::string_view::npos : std::min(path.find('/', end + 1), path.size())) {
     struct stat status{};
