@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule, and the choice of the objects to look at.
+// The rule for one IPAllocation, and the choice of the IPAllocations to which the controller applies it.
 #include "reconciler/decide_allocations.h"
 
 #include <algorithm>

@@ -96,8 +96,8 @@ class BlockPass {
     const auto urgent =
         UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(
                              claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
-    // To end the scarcity takes more unclaimed blocks than to begin it: after its end all nodes may claim in advance at
-    // once, and scarcity must not begin again then.
+    // Scarcity ends only when more blocks are unclaimed than at its beginning. When it ends, all nodes may claim in
+    // advance at once, and these claims must not make blocks scarce again.
     const bool was_scarce = IsScarce(*scope_.world.FindPoolByUid(uid));
     const bool is_scarce = left < (was_scarce ? std::max(wanting, sharers * claimers.size()) : wanting);
     if (is_scarce) scarce_.insert(uid);

@@ -18,12 +18,14 @@
 
 namespace berth::reconciler {
 
-// How the reservations change one block.
+// How reservations change one block.
 struct ReservedChange {
   std::optional<ipam::Block> after;     // nothing: the block is as it should be
-  bool wants_removal = false;           // an entry would be removed if `may_remove` were true
+  bool wants_removal = false;           // with may_remove, an entry would be removed
   std::optional<std::int64_t> next_ms;  // until this UNIX time (ms) a reserved address still cools
 };
+// `pool`: the block's pool, for the count of free addresses. `reserved`: the reserved ranges of the block's space. If
+// `may_remove` is false, removes no reserved entry, and replaces none by an entry of another reservation.
 [[nodiscard]] ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
                                           const std::vector<ReservedRange>& reserved, std::int64_t now_ms,
                                           bool may_remove);

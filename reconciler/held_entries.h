@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeldEntries: which held entries exist, for which pods, and which came and went with the last update.
 //
-// The entries are kept from update to update, so a block without changes costs one comparison. If a block cannot be
-// read any more, it counts as it was last read, because its entries are still held.
+// The entries are kept from update to update, so a block without changes costs one comparison. If a block becomes
+// unreadable, HeldEntries keeps the entries that it read last, because pods still hold these addresses.
 #pragma once
 
 #include <cstddef>
