@@ -12,7 +12,7 @@ berthctl: ## build/bin/berthctl alone
 	@cmake --preset release
 	@cmake --build --preset release --target berthctl
 
-# The packages come first: a fresh Debian has no Python for what runs the tests.
+# The packages come first: a fresh Debian has neither Python nor ctest, which run the tests.
 quick: ## the unit tests, in about a minute once the tree is built
 	@tools/setup.sh build
 	@tools/run-tests --quick

@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
-# A test of tools/run-tests: it counts tests, and reports every failure.
+# A test of tools/run-tests and tools/BerthStep.cmake: they run steps in lanes, count tests, and report every failure.
 import contextlib
 import importlib.machinery
 import importlib.util
 import io
 import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
-from unittest import mock
 
 sys.dont_write_bytecode = True
-loader = importlib.machinery.SourceFileLoader("run_tests", str(Path(__file__).parent / "run-tests"))
+TOOLS = Path(__file__).resolve().parent
+loader = importlib.machinery.SourceFileLoader("run_tests", str(TOOLS / "run-tests"))
 run_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_tests", loader))
 sys.modules["run_tests"] = run_tests
 loader.exec_module(run_tests)
-Step = run_tests.Step
 
-JUNIT = '<testsuite><testcase name="a" status="run"><system-out>[  PASSED  ] 7 tests.</system-out></testcase></testsuite>'
+JUNIT = "<testsuite><testcase name='a' status='run'><system-out>[  PASSED  ] 7 tests.</system-out></testcase></testsuite>"
+HANGING = "sleep 300 & echo $! > pids; setsid sleep 300 & echo $! >> pids; touch begun; sleep 300"
 
 
 class CountOfTest(unittest.TestCase):
@@ -57,196 +61,167 @@ class Run(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
+        (self.root / "tools").mkdir()
+        for name in ("run-tests", "BerthStep.cmake", "lanes.json"):
+            shutil.copy(TOOLS / name, self.root / "tools")
+
+    def start(self, *steps, arguments=()):
+        """Starts run-tests. A step is its name, its command, and its other arguments of berth_step."""
+        text = "include(${CMAKE_CURRENT_LIST_DIR}/BerthStep.cmake)\n"
+        for name, command, *others in steps:
+            defaults = f"{'' if 'LANE' in str(others) else 'LANE build'} {'' if 'MINUTES' in str(others) else 'MINUTES 1'}"
+            text += f"berth_step({name} [==[{command}]==] {defaults} {' '.join(others)})\n"
+        (self.root / "tools" / "steps.cmake").write_text(text)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
+        return subprocess.Popen(
+            [self.root / "tools" / "run-tests", *arguments],
+            env=environment | {"BERTH_CACHE_DIR": str(self.root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def run_steps(self, *steps, arguments=()):
-        output = io.StringIO()
-        with (
-            mock.patch.object(run_tests, "STEPS", list(steps)),
-            mock.patch.object(run_tests, "ROOT", self.root),
-            mock.patch.object(run_tests, "LOGS", self.root / "logs"),
-            mock.patch.object(run_tests, "PASSED", self.root / "passed"),
-            mock.patch.object(sys, "argv", ["run-tests", *arguments]),
-            contextlib.redirect_stdout(output),
-        ):
-            code = run_tests.main()
-        lines = output.getvalue().splitlines()
-        return code, lines[-1], output.getvalue()
+        """Returns the exit code, the last line, and the whole output."""
+        process = self.start(*steps, arguments=arguments)
+        output = process.communicate()[0]
+        return process.returncode, output.splitlines()[-1], output
 
-    def test_everything_passed(self):
-        code, last, _ = self.run_steps(Step("a", "true", minutes=1), Step("b", "echo 5 passed, 0 failed", minutes=1))
-        self.assertEqual((code, last), (0, "6 passed, 0 failed"))
+    def expect(self, code, last, *steps, arguments=()):
+        """Runs the steps, and returns the whole output."""
+        result = self.run_steps(*steps, arguments=arguments)
+        self.assertEqual(result[:2], (code, last), result[2])
+        return result[2]
 
-    def test_a_failure_is_counted_and_its_log_shown(self):
-        code, last, text = self.run_steps(Step("a", "echo the reason; false", minutes=1), Step("b", "true", minutes=1))
-        self.assertEqual((code, last), (1, "1 passed, 1 failed"))
-        self.assertIn("    | the reason\n", text)
+    def test_counts(self):
+        cases = (
+            ("true", "1 passed"),
+            ("echo 5 passed, 0 failed", "5 passed"),
+            ("echo 5 passed, 2 failed", "5 passed, 2 failed (it says so)"),
+            ("echo 5 passed, 0 failed; exit 3", "5 passed, 1 failed (exit code 3)"),
+            ("false | cat\ntrue", "0 passed, 1 failed (exit code 1)"),
+            (f'echo "{JUNIT}" > $JUNIT', "7 passed"),
+            (f'echo "{JUNIT}" > ${{JUNIT%6.xml}}7.xml', "1 passed"),
+            ("false", "0 passed, 1 failed (exit code 1)"),  # not the results that the step above wrote before
+            ("head -c 9000000 /dev/zero | tr '\\0' x", "1 passed"),
+        )
+        text = self.expect(1, "25 passed, 5 failed", *((f"s{place}", command) for place, (command, _) in enumerate(cases)))
+        for place, (_, count) in enumerate(cases):
+            self.assertRegex(text, rf"(?m)^s{place} +(ok|FAILED) .* cpu  {re.escape(count)}$")
 
-    def test_a_script_that_exits_well_in_spite_of_failures_has_failed(self):
-        code, last, _ = self.run_steps(Step("a", "echo 5 passed, 2 failed", minutes=1))
-        self.assertEqual((code, last), (1, "5 passed, 2 failed"))
-
-    def test_a_script_that_exits_badly_in_spite_of_no_failures_has_failed(self):
-        code, last, _ = self.run_steps(Step("a", "echo 5 passed, 0 failed; exit 3", minutes=1))
-        self.assertEqual((code, last), (1, "5 passed, 1 failed"))
-
-    def test_a_command_in_the_middle_that_fails_is_a_failure(self):
-        code, _, _ = self.run_steps(Step("a", "false | cat\ntrue", minutes=1))
-        self.assertEqual(code, 1)
+    def test_a_failure_is_counted_and_shown_twice(self):
+        steps = ("a", "echo 'FAIL: one'; echo the reason; false"), ("b", "echo 5 passed, 0 failed", "LANE tidy")
+        text = self.expect(1, "5 passed, 1 failed", *steps)
+        self.assertIn("    | FAIL: one\n    | the reason\n", text)
+        self.assertIn("The 2 longest of 2 steps", text)
+        self.assertIn("a FAILED: exit code 1\n    FAIL: one\n    the reason\n", text)
 
     def test_a_step_whose_need_fails_is_a_failure_and_so_is_what_needs_that(self):
-        code, last, text = self.run_steps(
-            Step("a", "false", minutes=1),
-            Step("b", "true", minutes=1, needs=("a",)),
-            Step("c", "true", minutes=1, lane="tidy", needs=("b",)),
-            Step("d", "true", minutes=1),
+        text = self.expect(
+            *(1, "2 passed, 3 failed"),
+            ("a", "false"),
+            ("b", "true", "NEEDS a"),
+            ("c", "true", "LANE tidy", "NEEDS b"),
+            ("d", "true"),
+            ("e", "true", "AFTER a"),
         )
-        self.assertEqual((code, last), (1, "1 passed, 3 failed"))
         self.assertRegex(text, r"\nb .*not tried: a failed")
         self.assertRegex(text, r"\nc .*not tried: b failed")
 
     def test_a_need_that_was_not_asked_for_is_taken_as_met(self):
-        steps = (Step("a", "false", minutes=1), Step("b", "true", minutes=1, needs=("a",)))
-        self.assertEqual(self.run_steps(*steps, arguments=["b"])[:2], (0, "1 passed, 0 failed"))
+        self.expect(0, "1 passed, 0 failed", ("a", "false"), ("b", "true", "NEEDS a"), arguments=["b"])
+
+    def test_needs_and_names_and_lanes_that_do_not_exist_are_errors(self):
+        code, _, text = self.run_steps(("a", "true", "NEEDS b"), ("b", "true"))
+        self.assertEqual(code, 1)
+        self.assertIn("The step a waits for b.", text)
+        code, last, _ = self.run_steps(("a", "true"), arguments=["a", "b"])
+        self.assertEqual(code, 2)
+        self.assertIn("there is no step b", last)
+        self.expect(1, "0 passed, 1 failed", ("a", "true", "LANE none"))
+
+    def test_order(self):
+        """A lane begins its steps in order, and a step waits for what it NEEDS or comes AFTER in other lanes."""
+        text = self.expect(
+            *(0, "6 passed, 0 failed"),
+            ("slow", "sleep 0.5; touch slow"),
+            ("b", "[[ -e slow && ! -e last ]]"),
+            ("last", "touch last"),
+            ("d", "[[ -e slow ]]", "LANE tidy", "NEEDS slow"),
+            ("e", "[[ -e slow ]]; touch e", "LANE node", "AFTER slow"),
+            ("alone", "[[ -e slow && -e e && -e last ]]", "LANE alone"),
+        )
+        self.assertRegex(text, r"\nalone [^\n]*\nThe")
+
+    def test_lanes_run_side_by_side_and_the_lane_of_clusters_runs_two(self):
+        meet = "touch {0}; until [[ -e a && -e b && -e c ]]; do sleep 0.02; done"
+        lanes = {"a": "tidy", "b": "cluster", "c": "cluster"}
+        self.expect(0, "3 passed, 0 failed", *((name, meet.format(name), f"LANE {lane}") for name, lane in lanes.items()))
+
+    def is_running(self):
+        """Whether a process runs that HANGING started."""
+        return any(Path("/proc", pid).exists() for pid in (self.root / "pids").read_text().split())
 
     def test_a_step_that_takes_too_long_is_ended_with_all_it_started(self):
         started = time.monotonic()
-        code, last, text = self.run_steps(Step("a", "sleep 300 & sleep 300", minutes=0))
-        self.assertEqual((code, last), (1, "0 passed, 1 failed"))
-        self.assertIn("took longer than 0 minutes", text)
+        text = self.expect(1, "0 passed, 1 failed", ("a", HANGING, "MINUTES 0.01"))
+        self.assertIn("took longer than 0.01 minutes", text)
         self.assertLess(time.monotonic() - started, 60)
+        self.assertFalse(self.is_running())
 
-    def test_lanes_run_side_by_side(self):
-        flag = self.root / "flag"
-        code, last, _ = self.run_steps(
-            Step("a", f"until [[ -e {flag} ]]; do sleep 0.02; done; echo 5 passed, 0 failed", minutes=1, lane="tidy"),
-            Step("b", f"touch {flag}", minutes=1),
-        )
-        self.assertEqual((code, last), (0, "6 passed, 0 failed"))
-
-    def test_a_lane_runs_as_many_at_once_as_it_may(self):
-        meet = "touch {0}; until [[ -e {1} ]]; do sleep 0.02; done"
-        one, other = self.root / "one", self.root / "other"
-        code, _, _ = self.run_steps(
-            Step("a", meet.format(one, other), minutes=1, lane="cluster"),
-            Step("b", meet.format(other, one), minutes=1, lane="cluster"),
-        )
-        self.assertEqual(code, 0)
-
-    def test_steps_of_one_lane_run_one_after_another(self):
-        flag = self.root / "flag"
-        code, _, text = self.run_steps(
-            Step("a", f"sleep 0.3; [[ ! -e {flag} ]]", minutes=1), Step("b", f"touch {flag}", minutes=1)
-        )
-        self.assertEqual(code, 0, text)
-
-    def test_a_step_waits_for_what_it_needs_in_another_lane(self):
-        flag = self.root / "flag"
-        code, _, text = self.run_steps(
-            Step("a", f"sleep 0.3; touch {flag}", minutes=1),
-            Step("b", f"[[ -e {flag} ]]", minutes=1, lane="tidy", needs=("a",)),
-        )
-        self.assertEqual(code, 0, text)
-
-    def test_a_step_of_the_lane_alone_begins_when_all_others_have_ended(self):
-        flag = self.root / "other"
-        steps = [
-            Step("a", f"[[ -e {flag} ]]", minutes=1, lane="alone"),
-            Step("b", f"sleep 0.3; touch {flag}; false", minutes=1, lane="tidy"),
-        ]
-        _, last, _ = self.run_steps(*steps)
-        self.assertEqual(last, "1 passed, 1 failed")
+    def test_all_steps_end_with_an_interrupted_run(self):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            process = self.start(("a", HANGING, "MINUTES 9"))
+            while not (self.root / "begun").exists():
+                time.sleep(0.02)
+            process.send_signal(number)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, code)
+            self.assertFalse(self.is_running())
+            (self.root / "begun").unlink()
 
     def test_a_step_gives_way_as_it_says(self):
-        code, _, text = self.run_steps(
-            Step("a", f"nice; [[ $(nice) == $(({os.nice(0)} + 5)) ]]", minutes=1, gives_way=5),
-            # A kernel without autogroups has no such file.
-            Step("b", "! grep -v ' nice 5$' /proc/self/autogroup", minutes=1, gives_way=5),
-        )
-        self.assertEqual(code, 0, text)
-
-    def test_a_failure_in_another_lane_is_counted_and_its_log_shown(self):
-        code, last, text = self.run_steps(
-            Step("a", "echo the reason; false", minutes=1, lane="tidy"), Step("b", "true", minutes=1)
-        )
-        self.assertEqual((code, last), (1, "1 passed, 1 failed"))
-        self.assertIn("    | the reason\n", text)
-
-    def test_all_lanes_end_with_the_rest(self):
-        started = time.monotonic()
-        with self.assertRaises(SystemExit), mock.patch.object(run_tests, "count_of_step", side_effect=SystemExit(143)):
-            self.run_steps(Step("a", "sleep 300 & sleep 300", minutes=9, lane="tidy"), Step("b", "true", minutes=1))
-        self.assertLess(time.monotonic() - started, 60)
+        # A kernel without autogroups has no such file.
+        command = f"[[ $(nice) == {os.nice(0) + 5} ]]; ! grep -v ' nice 5$' /proc/self/autogroup"
+        self.expect(0, "1 passed, 0 failed", ("a", command, "GIVES_WAY 5"))
 
     def test_cpu_time_of_processes_in_the_background_counts(self):
-        work = 'python3 -c "import itertools, time; next(n for n in itertools.count() if time.process_time() > 0.5)"'
+        work = 'python3 -c "import itertools, time; next(n for n in itertools.count() if time.process_time() > 1)"'
         # The process detaches itself, as the supervisor of a cluster does, and ends before the step.
-        step = Step("a", f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 0.1; done; sleep 1", minutes=1)
-        runner = run_tests.Runner([step], whole=False, repeat=False)
-        with mock.patch.object(run_tests, "ROOT", self.root), mock.patch.object(run_tests, "LOGS", self.root):
-            with contextlib.redirect_stdout(io.StringIO()):
-                outcome = runner.run_all()[0]
-        self.assertEqual(outcome.failed, 0, outcome.log_tail)
-        self.assertGreater(outcome.cpu_s, 0.2)
-
-    def test_the_longest_steps_are_listed(self):
-        outcomes = [run_tests.Outcome(Step(f"s{i}", "", minutes=1), seconds=i % 7 + i / 100) for i in range(12)]
-        lines = run_tests.table_of_longest(outcomes).splitlines()
-        self.assertIn("The 10 longest of 12 steps", lines[0])
-        self.assertEqual([line.split()[0] for line in lines[1:]], "s6 s5 s11 s4 s10 s3 s9 s2 s8 s1".split())
-
-    def test_a_run_of_several_steps_ends_with_that_list(self):
-        _, _, text = self.run_steps(Step("a", "true", minutes=1), Step("b", "true", minutes=1))
-        self.assertIn("The 2 longest of 2 steps", text)
+        command = f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 0.1; done; sleep 1"
+        self.assertRegex(self.expect(0, "1 passed, 0 failed", ("a", command)), r"a +ok +\d+ s +1 s cpu")
 
     def test_a_success_is_remembered_until_what_it_depends_on_changes(self):
         source = self.root / "folder" / "source"
         source.parent.mkdir()
-        source.write_text("1")
-        step = Step("a", "date >> ran; echo 5 passed, 0 failed", minutes=1, depends_only_on=("folder",))
-        ran = lambda: len((self.root / "ran").read_text().splitlines())
-        for content, arguments, want in (("1", (), 1), ("1", (), 1), ("2", (), 2), ("2", ("--all",), 3), ("2", ("a",), 4)):
+        step = ("a", "date >> ran; echo 5 passed, 0 failed", "DEPENDS_ONLY_ON folder")
+        for content, arguments, runs in (("1", (), 1), ("1", (), 1), ("2", (), 2), ("2", ("--all",), 3), ("2", ("a",), 4)):
             source.write_text(content)
-            self.assertEqual(self.run_steps(step, arguments=arguments)[:2], (0, "5 passed, 0 failed"))
-            self.assertEqual(ran(), want)
+            self.expect(0, "5 passed, 0 failed", step, arguments=arguments)
+            self.assertEqual(len((self.root / "ran").read_text().splitlines()), runs)
 
     def test_a_failure_is_not_remembered(self):
-        (self.root / "source").write_text("1")
-        step = Step("a", "echo 5 passed, 1 failed", minutes=1, depends_only_on=("source",))
-        for _ in range(2):
-            self.assertEqual(self.run_steps(step)[:2], (1, "5 passed, 1 failed"))
+        self.expect(1, "5 passed, 1 failed", ("a", "echo 5 passed, 1 failed", "DEPENDS_ONLY_ON tools"))
+        self.assertFalse((self.root / "passed").exists())
+
+    def test_choice_of_steps(self):
+        steps = ("a", "true", "LABELS quick"), ("b", "true"), ("c", "true", "LABELS sweep")
+        for arguments, names in ((), "ab"), (("--all",), "abc"), (("--quick",), "a"), (("c", "a"), "ac"):
+            text = self.run_steps(*steps, arguments=["--list", *arguments])[2]
+            self.assertEqual("".join(re.findall(r"^\w+", text, re.MULTILINE)), names)
 
     def test_sweeps_are_whole_only_with_all(self):
-        steps = (Step("a", "[[ -z ${BERTH_SWEEP-} ]]", minutes=1), Step("b", "false", minutes=1, sweep=True))
-        self.assertEqual(self.run_steps(*steps)[:2], (0, "1 passed, 0 failed"))
-        steps = (Step("a", "true", minutes=1), Step("b", "[[ $BERTH_SWEEP == all ]]", minutes=1, sweep=True))
-        self.assertEqual(self.run_steps(*steps, arguments=["--all"])[:2], (0, "2 passed, 0 failed"))
+        steps = ("a", "[[ -z ${BERTH_SWEEP-} ]]"), ("b", "[[ $BERTH_SWEEP == all ]]", "LABELS sweep")
+        self.expect(0, "1 passed, 0 failed", *steps)
+        self.expect(1, "1 passed, 1 failed", *steps, arguments=["--all"])
 
-    def test_results_of_ctest_are_counted(self):
-        code, last, _ = self.run_steps(Step("a", f"echo '{JUNIT}' > $JUNIT", minutes=1, junit=True))
-        self.assertEqual((code, last), (0, "7 passed, 0 failed"))
-
-    def test_results_of_an_earlier_run_are_not(self):
-        self.run_steps(Step("a", f"echo '{JUNIT}' > $JUNIT", minutes=1, junit=True))
-        code, last, _ = self.run_steps(Step("a", "false", minutes=1, junit=True))
-        self.assertEqual((code, last), (1, "0 passed, 1 failed"))
-
-    def test_quick_takes_only_the_quick_ones(self):
-        steps = (Step("a", "true", minutes=1, quick=True), Step("b", "false", minutes=1))
-        self.assertEqual(self.run_steps(*steps, arguments=["--quick"])[:2], (0, "1 passed, 0 failed"))
-        self.assertEqual(self.run_steps(*steps, arguments=["b"])[:2], (1, "0 passed, 1 failed"))
-
-
-class Table(unittest.TestCase):
-    """The table STEPS."""
-
-    def test_every_need_stands_above_the_step_and_every_lane_exists(self):
-        above = set()
-        for step in run_tests.STEPS:
-            self.assertIn(step.lane, run_tests.LANES)
-            self.assertLessEqual(set(step.needs), above, step.name)
-            above.add(step.name)
-            for path in step.depends_only_on:
-                self.assertTrue((run_tests.ROOT / path).exists(), path)
+    def test_the_longest_steps_are_listed(self):
+        outcomes = [run_tests.Outcome(f"s{i}", "build", seconds=i % 7 + i / 100) for i in range(12)]
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            run_tests.print_summary(outcomes, 60)
+        lines = output.getvalue().splitlines()
+        self.assertIn("The 10 longest of 12 steps", lines[0])
+        self.assertEqual([line.split()[0] for line in lines[1:-2]], "s6 s5 s11 s4 s10 s3 s9 s2 s8 s1".split())
 
 
 if __name__ == "__main__":
