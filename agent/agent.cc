@@ -445,7 +445,6 @@ void Agent::GoAway() {
   if (!has_taken_over_) return;
   if (auto synced = journal_->Sync(); !synced)
     spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
-  Wake();
 }
 
 Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cni::NetworkConfig& config) const {

@@ -136,7 +136,8 @@ class Agent final : private BlockObserver {
   // all addresses are freed or a write has failed. Errors: the attachment may still have addresses.
   [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                                        std::shared_ptr<void> turn, DeferredEdits::Then then);
-  // The API server is away: syncs the journal. From now on DELs go to the journal without a write.
+  // The API server is away: syncs the journal. From now on DELs go to the journal without a write. GoAway does not wake
+  // the maintenance loop: each pass may send a request that fails at once, and would cause the next pass.
   void GoAway();
   // Whether the attachment has no address and no write in doubt, as far as this agent knows. Requires: the caller has
   // the attachment's turn; the agent is ready.

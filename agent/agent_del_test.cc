@@ -254,6 +254,30 @@ TEST_F(AgentTest, DelIsAnsweredWhileTheApiServerIsAwayAndWrittenLater) {
   Await([this] { return Held().empty(); }, "the journalled DEL is written");
 }
 
+// If each failed request woke the maintenance loop, the agent would send a patch every 20 ms.
+TEST_F(AgentTest, TriesAJournalledDelAgainAfterASecondIfItsPatchFailsAtOnce) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  std::mutex mutex;
+  std::vector<std::chrono::steady_clock::time_point> patches;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch) return ApiFault::kNone;
+    const std::scoped_lock lock(mutex);
+    patches.push_back(std::chrono::steady_clock::now());
+    return ApiFault::kUnavailable;
+  });
+  ASSERT_TRUE(Del("c1").ok);
+  const auto count = [&] {
+    const std::scoped_lock lock(mutex);
+    return patches.size();
+  };
+  Await([&] { return count() >= 4; }, "the agent has tried again three times");
+  api_.SetFaults(nullptr);
+  const std::scoped_lock lock(mutex);
+  // The first repetition comes with the pass that is due anyway.
+  EXPECT_GE(patches[3] - patches[1], std::chrono::seconds(1));
+}
+
 TEST_F(AgentTest, DoesNotJournalADelOfAnAttachmentWithoutAddress) {
   StartAgent();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Del("unknown" + std::to_string(i)).ok);
