@@ -2,12 +2,14 @@
 // Tests Agent on an API server in memory: how DEL and GC free addresses, at once, later, and after a restart.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <latch>
 #include <mutex>
 #include <string>
 #include <sys/inotify.h>
 #include <unistd.h>
+#include <vector>
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"

@@ -115,10 +115,14 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
   std::vector<node::HandedOut> over;
   Lock lock(mutex_);
   News news;
+  const StatePointer known = core_.Find(written->name);
   core_.Insert(written, before, TimeNow(), news);
-  // Resume under the same lock, before another thread can give one of these addresses away.
+  const bool is_new = core_.Find(written->name) != known;
+  // Resume under the same lock, before another thread can give one of these addresses away. If the block is known, the
+  // fence that made it known has resumed its notes. `notes` may be older, and an address whose note is gone may be free
+  // or another pod's by now.
   for (const node::HandedOut& note : notes.all) {
-    if (note.block != written->name) continue;
+    if (!is_new || note.block != written->name) continue;
     const ChangeId id = core_.Resume(
         note.block_uid, note.offset, {.attachment = note.attachment, .entry = note.entry}, written->name, news);
     if (id == 0) {

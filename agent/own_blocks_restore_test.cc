@@ -91,7 +91,7 @@ TEST_F(FreedInUseTest, AnAddressIsKeptWhileItsContainersNetworkNamespaceIsThere)
 // A takeover starts again if a later step failed. If the note were deleted, the address would be forgotten when the
 // process ends, and another pod could get it.
 TEST_F(RestoreTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
-  MakeBlock();
+  PutBlock();
   const node::HandedOut note{
       .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
   int settled = 0;
@@ -105,6 +105,21 @@ TEST_F(RestoreTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
   WriteWhatIsLeft();
   EXPECT_TRUE(IsStored(1));
   EXPECT_EQ(settled, 1);
+}
+
+// Two threads take in one block that the agent did not know. While the slower thread has old notes, a DEL of a pod is
+// written, and another pod gets the address.
+TEST_F(RestoreTest, ANoteIsNotResumedAgainAfterItsAddressWasFreed) {
+  PutBlock();
+  const node::HandedOut note{
+      .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
+  const OwnBlocks::Notes notes{.all = {note}, .settled = [](const auto&) {}};
+  ASSERT_TRUE(own_.Fence(Stored(), Soon(), notes).has_value());
+  WriteWhatIsLeft();
+  ASSERT_TRUE(IsStored(1));
+  ASSERT_TRUE(own_.Edit(Stored(), Release(1), Soon()).has_value());
+  ASSERT_TRUE(own_.Fence(Stored(), Soon(), notes).has_value());
+  EXPECT_FALSE(Holds(1));
 }
 
 TEST_F(FreedInUseTest, AnAgentThatStartsKeepsWhatWasFreedBefore) {

@@ -75,11 +75,15 @@ class OwnBlocksTest : public ::testing::Test {
 
   [[nodiscard]] SteadyTime Soon() { return clock_.Now() + std::chrono::seconds(5); }
 
-  // Creates a block, and the agent of this node takes it over.
-  ipam::BlockView MakeBlock() {
+  // Creates a block that no agent knows yet.
+  void PutBlock() {
     const auto created = api_.Call(
         {.method = k8sclient::Method::kPost, .path = kBlocks, .body = crds::BlockToJson(NewBlock()).dump()}, {});
     EXPECT_TRUE(created->ok()) << created->body;
+  }
+  // Creates a block, and the agent of this node takes it over.
+  ipam::BlockView MakeBlock() {
+    PutBlock();
     EXPECT_TRUE(Fence(own_).has_value());
     return Stored();
   }
