@@ -243,7 +243,7 @@ class Agent final : private BlockObserver {
   std::string load_error_ BERTH_GUARDED_BY(mutex_);  // why the last attempt to load the blocks failed
 
   OwnBlocks own_;
-  Quarantine quarantine_{own_, directory_, clock_};
+  Quarantine quarantine_{api_, own_, directory_, clock_};
   ClusterView view_;
   ClaimTurns turns_{clock_};
   SharedHoldings shared_;

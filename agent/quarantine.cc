@@ -3,12 +3,17 @@
 #include "agent/quarantine.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include "agent/agent_store.h"
 #include "agent/call_runtime.h"
+#include "crds/block.h"
+#include "crds/names.h"
+#include "k8sclient/verbs.h"
 
 namespace berth::agent {
 
@@ -39,22 +44,28 @@ bool Quarantine::MayHold(const ipam::Attachment& attachment) const {
   });
 }
 
-Expected<void> Quarantine::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) const {
-  Blocks blocks;
-  {
-    const Lock lock(mutex_);
-    blocks = blocks_;
-  }
-  if (blocks.empty()) return {};
+Expected<nlohmann::json> Quarantine::Read(const std::string& name, SteadyTime deadline) {
+  auto object =
+      k8sclient::Get(api_,
+                     std::string(crds::kBlocksPath) + k8sclient::Path({name}),
+                     {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}});
+  if (!object) return object;
+  const Lock lock(mutex_);
+  if (const auto known = blocks_.find(name); known != blocks_.end()) known->second = object->dump();
+  return object;
+}
+
+Expected<void> Quarantine::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) {
+  const std::set<std::string> names = Names();
+  if (names.empty()) return {};
   // Only its note records an address that was handed out but not written.
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
-  for (const auto& [name, text] : blocks) {
+  for (const std::string& name : names) {
     const auto is_its = [&](const auto& note) { return note.attachment == attachment && note.block == name; };
-    const auto block = own_.Read(name, deadline);
-    const bool is_gone = !block && block.error().code == ErrorCode::kNotFound;
-    const bool may_hold = block ? ipam::Find(**block, attachment).has_value()
-                                : !ConcernsOneBlock(block.error().code) || text.contains(attachment);
+    const auto object = Read(name, deadline);
+    const bool is_gone = !object && object.error().code == ErrorCode::kNotFound;
+    const bool may_hold = !object || object->dump().contains(attachment);
     if (is_gone || (!may_hold && std::ranges::none_of(*notes, is_its))) continue;
     return Fail(ErrorCode::kUnavailable,
                 "block " + name + " is quarantined, and may hold an address of this container",
@@ -70,8 +81,11 @@ void Quarantine::TryAgain() {
   if (!ownership) return;
   const SteadyTime deadline = clock_.Now() + kStepMax;
   for (const std::string& name : names) {
-    const auto block = own_.Read(name, deadline);
-    const auto taken = block ? TakeInBlock(own_, directory_, *block, deadline) : std::unexpected(block.error());
+    const auto object = Read(name, deadline);
+    auto block = object ? crds::ParseBlock(*object) : std::unexpected(object.error());
+    const auto taken =
+        block ? TakeInBlock(own_, directory_, std::make_shared<const ipam::Block>(*std::move(block)), deadline)
+              : std::unexpected(block.error());
     if (taken) spdlog::info("block is not quarantined any more block={}", name);
     if (!taken && taken.error().code != ErrorCode::kNotFound) continue;
     const Lock lock(mutex_);

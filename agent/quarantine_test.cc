@@ -14,6 +14,7 @@
 #include "agent/agent_test_setup.h"
 #include "agent/disk_test_setup.h"
 #include "agent/own_blocks_test_setup.h"
+#include "cni/attachment.h"
 #include "node/node_directory.h"
 
 namespace berth::agent {
@@ -149,6 +150,22 @@ TEST_F(QuarantineTest, AnAddThatComesAgainGetsNoSecondAddressWhileItsBlockIsUnre
   MakeReadable(block);
   Await([this] { return Add("a").ok; }, "the ADD succeeds once the block can be read");
   EXPECT_EQ(Held().size(), 1U);
+}
+
+// The write of an earlier agent lands after this agent has listed the block.
+TEST_F(QuarantineTest, AnAddThatComesAgainSeesWhatLandedAfterTheAgentStarted) {
+  const std::string block = StartBesideUnreadable("a");
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  const std::string attachment = cni::MakeAttachment("net", "b", "eth0");
+  ASSERT_TRUE(api_.Change(kBlocks, block, [&attachment](json& object) {
+    std::string entry = object["allocations"].front();
+    const std::string first = cni::MakeAttachment("net", "a", "eth0");
+    object["allocations"]["9"] = entry.replace(entry.find(first), first.size(), attachment);
+  }));
+  EXPECT_THAT(Add("b").body, HasSubstr("\"code\":11,"));
+  ASSERT_TRUE(Del("b").ok);
+  MakeReadable(block);
+  Await([this] { return Held().size() == 1; }, "the DEL is written");
 }
 
 TEST_F(QuarantineTest, AnAddThatComesAgainIsToldNoOtherAddressThanWasHandedOut) {
@@ -371,7 +388,7 @@ TEST_F(QuarantineRetryTest, TriesAgainEvery30SecondsAtTheLatest) {
     ++reads;
     return ApiFault::kNone;
   });
-  Quarantine quarantine(own_, directory, clock_);
+  Quarantine quarantine(api_, own_, directory, clock_);
   quarantine.Set({{kName, "text"}});
   const auto reads_in = [&](std::chrono::seconds time) {
     const int before = reads;
