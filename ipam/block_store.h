@@ -35,7 +35,7 @@ enum class BlockScope : std::uint8_t { kOwn, kShared };
 struct OpenIntent {
   std::string id;  // for CloseIntent
   Attachment attachment;
-  Block block;  // as it was before the patch
+  Block block;  // name, spec and resourceVersion of the block before the patch; the rest may be empty
 };
 
 // The right to claim a block. While it exists, no other call claims a block of the same pool for this node.

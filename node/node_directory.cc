@@ -182,7 +182,15 @@ void NodeDirectory::ChangeVersion(const std::string& version, bool only_raises) 
 
 Expected<std::string> NodeDirectory::OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const {
   std::string id = IntentId(attachment, block);
-  json document = {{"attachment", attachment}, {"block", crds::BlockToJson(block)}};
+  // The entries of a block may have 200 KB, and nobody who reads the intent needs them.
+  ipam::Block named;
+  named.name = block.name;
+  named.space = block.space;
+  named.pool = block.pool;
+  named.pool_uid = block.pool_uid;
+  named.cidr = block.cidr;
+  named.node = block.node;
+  json document = {{"attachment", attachment}, {"block", crds::BlockToJson(named)}};
   document["block"]["metadata"]["resourceVersion"] = block.resource_version;
   const auto written = folders_.intents.Write(id, document.dump(-1, ' ', false, json::error_handler_t::replace));
   if (!written) return std::unexpected(written.error());

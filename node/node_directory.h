@@ -50,8 +50,8 @@ class NodeDirectory {
   // version than this object.
   void RaiseVersion(const std::string& version) const;
 
-  // Stores an intent (ipam::OpenIntent) before a patch is sent whose outcome may become unknown. Returns the intent's
-  // ID.
+  // Stores an intent (ipam::OpenIntent) before a patch is sent whose outcome may become unknown. The intent has the
+  // block's name, spec and resourceVersion. Returns the intent's ID.
   [[nodiscard]] Expected<std::string> OpenIntent(const ipam::Attachment& attachment, const ipam::Block& block) const;
   // The attachment's open intent for that block. A file that cannot be read or understood is an error.
   [[nodiscard]] Expected<std::optional<ipam::OpenIntent>> ReadIntent(const ipam::Attachment& attachment,

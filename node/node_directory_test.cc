@@ -196,6 +196,23 @@ TEST_F(NodeDirectoryTest, ADelKeepsTheNoteOfAnAddress) {
   EXPECT_EQ(a_.ReadHandedOut(), std::vector{one});
 }
 
+TEST_F(NodeDirectoryTest, AnIntentNamesABlockAndLeavesOutItsEntries) {
+  const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
+  ipam::Pool pool;
+  pool.name = "p1";
+  pool.uid = "uid-of-p1";
+  ipam::Block block = ipam::NewBlock(pool, *ipam::Prefix::Parse("10.55.0.0/26"), "n1");
+  block.resource_version = "7";
+  block.allocations[3] = "! r";
+  const std::string id = a_.OpenIntent(attachment, block).value();
+  const auto intents = a_.ReadIntents(attachment).value();
+  ASSERT_EQ(intents.size(), 1U);
+  EXPECT_EQ(intents[0].block.name, block.name);
+  EXPECT_EQ(intents[0].block.node, "n1");
+  EXPECT_EQ(intents[0].block.resource_version, "7");
+  EXPECT_TRUE(intents[0].block.allocations.empty());
+}
+
 // A file that cannot be read, for example because the process has too many open files, is not a missing file. In these
 // tests a symbolic link stands for such a file.
 class UnreadableFileTest : public NodeDirectoryTest {
