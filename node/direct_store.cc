@@ -337,7 +337,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
       ipam::Touch(changed);
     }
     if (auto opened = intent->Open(*base); !opened) return std::unexpected(opened.error());
-    if (!base->shared()) recent_.BeginWrite();
+    if (!base->shared()) recent_.BeginWrite(base->name);
     auto written = Patch(*base, changed);
     if (written) {
       if (!base->shared()) recent_.NoteWritten(*written);
@@ -363,7 +363,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
 Expected<BlockView> DirectStore::Create(const ipam::Block& block) {
   const auto attempt = BeginAttempt();
   if (!attempt) return std::unexpected(attempt.error());
-  if (!block.shared()) recent_.BeginWrite();
+  if (!block.shared()) recent_.BeginWrite(block.name);
   const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
   auto created = ToView(object);
   if (!object) {

@@ -140,16 +140,17 @@ void RecentView::Forget() {
   directory_.WriteNote(kNote, "");
 }
 
-void RecentView::BeginWrite() {
+void RecentView::BeginWrite(const std::string& block) {
   if (!is_kept_) return;
   directory_.WriteNote(kNote, "");
-  // The previous write ended without NoteWritten, so its outcome is unknown.
-  if (std::exchange(is_writing_, true)) Drop();
+  // The write of another block ended without NoteWritten, so its outcome is unknown.
+  if (!writing_.empty() && writing_ != block) Drop();
+  writing_ = block;
 }
 
 void RecentView::NoteWritten(const BlockView& block) {
-  if (!is_writing_ || !is_kept_) return;
-  is_writing_ = false;
+  if (!is_kept_ || writing_ != block->name) return;
+  writing_.clear();
   blocks_[block->name] = block;
   Save();
 }

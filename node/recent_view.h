@@ -51,10 +51,11 @@ class RecentView {
   [[nodiscard]] std::optional<std::vector<ipam::BlockView>> Take();
   // Saves all blocks of this node, listed at `at`. Requires: the lock.
   void NoteAll(const std::vector<ipam::BlockView>& blocks, BootNanos at);
-  // Call before a block of this node is written. Removes the saved blocks until NoteWritten gives the new content. If a
-  // further BeginWrite comes without NoteWritten, this process saves blocks again only after NoteAll. Requires: the
-  // lock.
-  void BeginWrite();
+  // Call before a block of this node is written. Removes the saved blocks until NoteWritten gives the block's new
+  // content. If a write of another block begins before, this process saves blocks again only after NoteAll. Requires:
+  // the lock.
+  void BeginWrite(const std::string& block);
+  // `block`: the newest version of the block. Does nothing if no write of this block has begun.
   void NoteWritten(const ipam::BlockView& block);
   // Removes the saved blocks, because other programs have written blocks.
   void Forget();
@@ -67,7 +68,7 @@ class RecentView {
   const NodeDirectory& directory_;
   const bool is_kept_;
   bool was_taken_ = false;
-  bool is_writing_ = false;
+  std::string writing_;  // name of the block whose write has begun without NoteWritten; empty: none
   // When `blocks_` was listed: the content of the file, now or after the current write. Empty: this process does not
   // know the content.
   std::optional<BootNanos> listed_at_;

@@ -73,7 +73,7 @@ TEST_F(RecentViewTest, TheNextProcessSeesABlockAsItWasListed) {
 TEST_F(RecentViewTest, TheNextProcessKnowsAWrittenBlock) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
-  view.BeginWrite();
+  view.BeginWrite("10.0.0.0-26");
   view.NoteWritten(Block("10.0.0.0/26", "2"));
   EXPECT_EQ(Seen(), "10.0.0.0-26@2 ");
 }
@@ -81,22 +81,39 @@ TEST_F(RecentViewTest, TheNextProcessKnowsAWrittenBlock) {
 TEST_F(RecentViewTest, AWriteThatDidNotEndLeavesNothing) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
-  view.BeginWrite();
+  view.BeginWrite("10.0.0.0-26");
   EXPECT_EQ(Seen(), "nothing");
 }
 
 TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByTheNext) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
-  view.BeginWrite();
-  view.BeginWrite();
+  view.BeginWrite("10.0.0.0-26");
+  view.BeginWrite("10.0.1.0-26");
   view.NoteWritten(Block("10.0.1.0/26", "3"));
   EXPECT_EQ(Seen(), "nothing");
 }
 
+TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByABlockThatNeedsNoWrite) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
+  view.BeginWrite("10.0.0.0-26");
+  view.NoteWritten(Block("10.0.1.0/26", "2"));
+  EXPECT_EQ(Seen(), "nothing");
+}
+
+TEST_F(RecentViewTest, TheNextProcessKnowsABlockThatWasWrittenAfterAConflict) {
+  RecentView view(directory(), true);
+  view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  view.BeginWrite("10.0.0.0-26");
+  view.BeginWrite("10.0.0.0-26");
+  view.NoteWritten(Block("10.0.0.0/26", "3"));
+  EXPECT_EQ(Seen(), "10.0.0.0-26@3 ");
+}
+
 TEST_F(RecentViewTest, AWriteWithoutAListLeavesNothing) {
   RecentView view(directory(), true);
-  view.BeginWrite();
+  view.BeginWrite("10.0.0.0-26");
   view.NoteWritten(Block("10.0.0.0/26", "2"));
   EXPECT_EQ(Seen(), "nothing");
 }
@@ -105,7 +122,7 @@ TEST_F(RecentViewTest, AWriteAfterDropIsNotNoted) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
   view.Drop();
-  view.BeginWrite();
+  view.BeginWrite("10.0.1.0-26");
   view.NoteWritten(Block("10.0.1.0/26", "3"));
   EXPECT_EQ(Seen(), "nothing");
 }
@@ -118,7 +135,7 @@ TEST_F(RecentViewTest, BlocksOfThreeSecondsAgoAreNotKnown) {
 TEST_F(RecentViewTest, AWriteDoesNotMakeTheRestYounger) {
   RecentView view(directory(), true);
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow() - 3 * kSecond);
-  view.BeginWrite();
+  view.BeginWrite("10.0.0.0-26");
   view.NoteWritten(Block("10.0.0.0/26", "2"));
   EXPECT_EQ(Seen(), "nothing");
 }
