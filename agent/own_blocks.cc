@@ -171,7 +171,7 @@ Expected<BlockView> OwnBlocks::WriteIn(const StatePointer& state, const ipam::Ch
   return Core::Ending();
 }
 
-void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) {
+void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) noexcept {
   Lock lock(mutex_);
   const std::string block = state->view->name;
   const SignalsPointer signals = SignalsOf(block);

@@ -181,8 +181,8 @@ class OwnBlocks {
   [[nodiscard]] Expected<ipam::BlockView> WriteIn(const StatePointer& state, const ipam::Change& change,
                                                   SteadyTime deadline);
   // Gathers the waiting changes, sends them by the deadline, and lets the next batch begin. Requires: this thread set
-  // is_sending.
-  void SendBatch(const StatePointer& state, SteadyTime deadline) BERTH_EXCLUDES(mutex_);
+  // is_sending. An exception ends the process: the block would count as being sent, and nobody would send it again.
+  void SendBatch(const StatePointer& state, SteadyTime deadline) noexcept BERTH_EXCLUDES(mutex_);
   [[nodiscard]] Expected<ipam::BlockView> Perform(const std::string& block, const agent_core::Step& step);
   [[nodiscard]] Expected<ipam::BlockView> Patch(const agent_core::Write& write);
   // Returns the queued change whose caller has the latest deadline; 0 if no caller waits.

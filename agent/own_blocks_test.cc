@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,13 @@ TEST_F(OwnBlocksTest, KeepsAWrittenHandedOutEntryIfTheNextPatchIsRefused) {
 }
 
 // An answered DEL may wait behind a failing batch, and only the agent's journal knows of the DEL.
+// The process starts again with its files. If it went on, all later calls would wait for a batch that nobody sends.
+TEST_F(OwnBlocksTest, AnExceptionInABatchEndsTheProcess) {
+  MakeBlock();
+  api_.SetFaults([](const k8sclient::Request&) -> k8sclient::testing::ApiFault { throw std::runtime_error("a bug"); });
+  EXPECT_DEATH(static_cast<void>(Add(1)), "a bug");
+}
+
 TEST_F(OwnBlocksTest, EachFailedRequestIsNoted) {
   MakeBlock();
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
