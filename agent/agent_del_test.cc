@@ -13,6 +13,7 @@
 
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
+#include "agent/disk_test_setup.h"
 #include "node/held_file.h"
 
 namespace berth::agent {
@@ -352,6 +353,17 @@ TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {
   const Reply reply = Add("c1");
   ASSERT_TRUE(reply.take_back);
   reply.take_back();
+  EXPECT_TRUE(Held().empty());
+}
+
+// The agent needs the journal only if it cannot write the block.
+TEST_F(AgentTest, AnUndeliveredAddressIsGivenBackWhileTheJournalCannotBeWritten) {
+  StartAgent();
+  const Reply reply = Add("c1");
+  ASSERT_TRUE(reply.take_back);
+  TestDisk::syncs_fail = true;
+  reply.take_back();
+  TestDisk::syncs_fail = false;
   EXPECT_TRUE(Held().empty());
 }
 

@@ -118,6 +118,20 @@ TEST_F(JournalTest, ADelWhoseRemovalCannotBeWrittenStaysPending) {
   EXPECT_TRUE(journal->Contains(Number(1)));
 }
 
+// The maintenance loop writes a long journal anew in each pass, so also a journal that a full disk has closed.
+TEST_F(JournalTest, AJournalWhoseFileCouldNotBeWrittenAnewIsLongAndTakesLinesAgainLater) {
+  const auto journal = Open();
+  ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kNo).has_value());
+  TestDisk::syncs_fail = true;
+  EXPECT_FALSE(journal->Compact().has_value());
+  TestDisk::syncs_fail = false;
+  EXPECT_FALSE(journal->Add(Number(2), node::FileSync::kNo).has_value());
+  ASSERT_TRUE(journal->IsLong());
+  ASSERT_TRUE(journal->Compact().has_value());
+  EXPECT_TRUE(journal->Add(Number(2), node::FileSync::kNo).has_value());
+  EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1), Number(2)));
+}
+
 // The runtime sends the DEL again; after that nothing of the first DEL may be left.
 TEST_F(JournalTest, ADelThatCouldNotBeSyncedIsPendingAndCanBeRemoved) {
   {
