@@ -102,7 +102,7 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
       replaced_(std::move(replaced)),
       directory_(std::move(files.directory)),
       state_(std::move(files.state)),
-      own_(api_, clock_,
+      own_(api_, clock_, directory_,
            {.self = {.node = options_.node,
                      .instance = std::move(files.instance),
                      .may_have_netns =
@@ -326,11 +326,6 @@ Expected<Reply> Agent::Add(Call& call) {
   if (!answer) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
     if (call.store.leaves_unknown_block()) WantResync();
-    if (call.store.leaves_unnoted()) {
-      if (auto added = WriteDown(attachment, node::FileSync::kYes); !added) {
-        spdlog::error("cannot write the journal err=\"{}\"", added.error().message);
-      }
-    }
     return std::unexpected(answer.error());
   }
   if (warm_blocks_.NeedsRound()) Wake();

@@ -193,7 +193,7 @@ Expected<void> Agent::FenceOwnBlocks() {
   auto listed = ListOwnBlocks({.page_size = kOwnBlocksPage});
   if (!listed) return std::unexpected(listed.error());
   for (const BlockView& block : listed->blocks) {
-    const auto fenced = TakeOverBlock(own_, directory_, block, clock_.Now() + kStepMax);
+    const auto fenced = own_.Fence(block, clock_.Now() + kStepMax);
     if (fenced || fenced.error().code == ErrorCode::kNotFound) continue;
     if (!ConcernsOneBlock(fenced.error().code)) return fenced;
     spdlog::error("block quarantined block={} err=\"{}\"", block->name, fenced.error().message);
@@ -455,7 +455,7 @@ void Agent::FindBlocks() {
     // The controller claimed the block for this node, or this agent claimed it and the answer was lost.
     const auto pool = view_.ReadLatest(block->pool, k8sclient::CallOptions::Within(kStepMax));
     if (!pool || *pool == nullptr) continue;
-    const auto fenced = TakeInBlock(own_, directory_, block, clock_.Now() + kStepMax);
+    const auto fenced = own_.TakeIn(block, clock_.Now() + kStepMax);
     if (fenced)
       spdlog::info(
           "found a block of this node that this agent did not know block={} pool={}", block->name, block->pool);

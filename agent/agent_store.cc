@@ -8,7 +8,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "base/check.h"
 #include "base/mutex.h"
 #include "ipam/engine.h"
 
@@ -22,23 +21,6 @@ constexpr std::string_view kMemoryIntent = "memory:";
 constexpr std::chrono::seconds kAllClaimedMin{30};
 constexpr std::chrono::seconds kSharedTurnMax{10};
 }  // namespace
-
-Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,
-                             SteadyTime deadline, OwnBlocks::FenceWhat what) {
-  auto notes = directory.ReadHandedOut();
-  if (!notes) return std::unexpected(notes.error());
-  const auto forget = [&directory](const node::HandedOut& note) {
-    directory.ForgetHandedOut(note.attachment, note.block);
-  };
-  return own.Fence(block, deadline, {.all = *std::move(notes), .settled = forget}, what);
-}
-
-Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory, const BlockView& block,
-                           SteadyTime deadline) {
-  auto taken = TakeOverBlock(own, directory, block, deadline, OwnBlocks::FenceWhat::kUnknown);
-  if (!taken && own.Knows(block->name)) return {};
-  return taken;
-}
 
 ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline, std::chrono::milliseconds patience) {
   Lock lock(mutex_);
@@ -244,34 +226,11 @@ Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Ch
 
 std::optional<Expected<BlockView>> AgentStore::HandOut(const BlockView& seen, const ipam::Change& change) {
   // If a successor owns the node, it has already read the notes, and would never see this note.
-  auto ownership = directory_.HoldNodeOwnership(own_.instance());
+  const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
-  const auto settled = [&directory = directory_, attachment = change.attachment, block = seen->name] {
-    directory.ForgetHandedOut(attachment, block);
-  };
-  BlockView given = own_.HandOut(seen, change, settled);
+  BlockView given = own_.HandOut(seen, change);
   if (given == nullptr) return std::nullopt;
-  const auto offset = ipam::Find(*given, change.attachment);
-  BERTH_CHECK(offset.has_value());
-  const auto noted = directory_.NoteHandedOut({.attachment = change.attachment,
-                                               .block = given->name,
-                                               .block_uid = given->uid,
-                                               .offset = *offset,
-                                               .entry = given->allocations.at(*offset)});
-  if (!noted) {
-    ownership->Close();
-    return WriteUnnoted(seen, change.attachment);
-  }
-  // The entry may be written before the note exists: delete the note now.
-  if (!own_.IsHandedOut(given->name, change.attachment)) settled();
   return given;
-}
-
-Expected<BlockView> AgentStore::WriteUnnoted(const BlockView& seen, const ipam::Attachment& attachment) {
-  auto written = own_.Edit(seen, {.attachment = attachment}, deadline_);
-  if (written && ipam::Find(**written, attachment)) return written;
-  leaves_unnoted_ = true;
-  return written;
 }
 
 Expected<BlockView> AgentStore::Create(const ipam::Block& block) {
@@ -298,7 +257,7 @@ Expected<void> AgentStore::TakeIn(const BlockView& created, const ipam::Block& o
   if (auto proved = ProvePool(*created); !proved) return std::unexpected(proved.error());
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
-  if (created->agent != ours.agent) return TakeInBlock(own_, directory_, created, deadline_);
+  if (created->agent != ours.agent) return own_.TakeIn(created, deadline_);
   own_.Insert(created);
   return {};
 }

@@ -99,16 +99,6 @@ class DeferredEdits {
   Then then_ BERTH_GUARDED_BY(mutex_);
 };
 
-// Takes over a block of this node, with the addresses that an earlier agent handed out and did not write. Requires: the
-// caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership). Errors: those of OwnBlocks::Fence; kIo.
-[[nodiscard]] Expected<void> TakeOverBlock(OwnBlocks& own, const node::NodeDirectory& directory,
-                                           const ipam::BlockView& block, SteadyTime deadline,
-                                           OwnBlocks::FenceWhat what = OwnBlocks::FenceWhat::kAny);
-// Like TakeOverBlock, for a block that was unknown a moment ago, while the agent serves calls. If a call has added the
-// block meanwhile, nothing is left to do, and the addresses that were handed out since stay this agent's.
-[[nodiscard]] Expected<void> TakeInBlock(OwnBlocks& own, const node::NodeDirectory& directory,
-                                         const ipam::BlockView& block, SteadyTime deadline);
-
 // A successor reads the node's open intents and notes once, when it becomes the owner of the node, and frees addresses
 // that no caller was told. So before this agent relies on a closed intent, on a note, or on the absence of a write, it
 // holds the ownership of the node (NodeDirectory::HoldNodeOwnership).
@@ -129,9 +119,6 @@ class AgentStore final : public ipam::BlockStore {
   // From now on an ADD may take an address on standby, whose entry is written later.
   void HandOutStandby() { hands_out_ = true; }
 
-  // Whether this ADD took an address that it could neither note nor write. The caller of the ADD must not be told this
-  // address.
-  [[nodiscard]] bool leaves_unnoted() const { return leaves_unnoted_; }
   // Whether this call may have created a block that is not in memory.
   [[nodiscard]] bool leaves_unknown_block() const { return !unknown_blocks_.empty(); }
 
@@ -160,9 +147,6 @@ class AgentStore final : public ipam::BlockStore {
   // Returns nullopt if no address may be handed out.
   [[nodiscard]] std::optional<Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
                                                                  const ipam::Change& change);
-  // Writes the entry of an address that was handed out without a note: the caller may be told the address only after
-  // the write.
-  [[nodiscard]] Expected<ipam::BlockView> WriteUnnoted(const ipam::BlockView& seen, const ipam::Attachment& attachment);
 
   OwnBlocks& own_;
   ClusterView& view_;
@@ -174,7 +158,6 @@ class AgentStore final : public ipam::BlockStore {
   std::chrono::milliseconds edit_max_ = std::chrono::hours(1);
   std::shared_ptr<DeferredEdits> deferred_;
   bool hands_out_ = false;
-  bool leaves_unnoted_ = false;
   std::set<std::string> unknown_blocks_;  // names of blocks that this call may have created, and that are not in memory
   std::map<std::string, ipam::PoolView> proved_;  // pools that this call read for PoolOf, by the block's UID
   // own_.Generation() before this call last read pools. The call does not use blocks that were added later, because its

@@ -3,10 +3,8 @@
 #include "agent/agent_store.h"
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -24,18 +22,10 @@ using std::chrono::seconds;
 class AgentStoreTest : public OwnBlocksTest {
  protected:
   AgentStoreTest() { EXPECT_TRUE(directory_.BecomeNodeOwner(own_.instance()).has_value()); }
-  ~AgentStoreTest() override { std::filesystem::remove_all(folder_); }
-
   static ipam::Change Take(int number) {
     return {.attachment = ipam::TestAttachment(number), .what = ipam::SetEntries{{{1, TextOf(number)}}}};
   }
 
- private:
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("berth-agent-store-test." + std::to_string(getpid()));
-
- protected:
-  node::NodeDirectory directory_ = node::NodeDirectory::Open(folder_, "n1", "https://model").value();
   ClusterView view_{api_, clock_, "n1", [] {}};
   ClaimTurns turns_{clock_};
   SharedHoldings shared_;
@@ -74,7 +64,7 @@ TEST_F(AgentStoreTest, DoesNotTakeOverABlockThatACallHasAdded) {
                                   .entry = TextOf(2)})
                   .has_value());
   const ipam::Block before = *Stored();
-  EXPECT_TRUE(TakeInBlock(own_, directory_, listed, Soon()).has_value());
+  EXPECT_TRUE(own_.TakeIn(listed, Soon()).has_value());
   EXPECT_FALSE(Holds(2));
   EXPECT_EQ(Stored()->agent, before.agent);
   EXPECT_EQ(Stored()->standby, before.standby);

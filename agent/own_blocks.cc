@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "base/mutex.h"
 
 namespace berth::agent {
@@ -28,9 +29,14 @@ std::unexpected<Error> IsGone(const std::string& block) {
 
 }  // namespace
 
-OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, agent_core::CoreOptions options,
-                     BlockObserver& observer)
-    : api_(api), clock_(clock), observer_(observer), self_(options.self), core_(std::move(options)) {}
+OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, node::NodeDirectory directory,
+                     agent_core::CoreOptions options, BlockObserver& observer)
+    : api_(api),
+      clock_(clock),
+      directory_(std::move(directory)),
+      observer_(observer),
+      self_(options.self),
+      core_(std::move(options)) {}
 
 Now OwnBlocks::TimeNow() const {
   return {.steady = std::chrono::steady_clock::now(), .since_boot = clock_.SinceBoot()};
@@ -279,22 +285,31 @@ void OwnBlocks::AwaitDeferred(SteadyTime deadline) {
   });
 }
 
-BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change, std::function<void()> settled) {
+BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) {
   const Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
   if (state == nullptr) return nullptr;
   const auto given = core_.HandOut(*state, change, TimeNow());
   if (!given) return nullptr;
-  waiters_[given->id] = std::make_shared<Waiter>([settled = std::move(settled)](const auto&) { settled(); });
   if (given->due && *given->due < flusher_wakes_) flusher_wakeup_.notify_one();
+  const auto offset = ipam::Find(*given->block, change.attachment);
+  BERTH_CHECK(offset.has_value());
+  // Store the note under the lock: no patch carries the address before, so the address can still be taken back.
+  if (!directory_.NoteHandedOut({.attachment = change.attachment,
+                                 .block = given->block->name,
+                                 .block_uid = given->block->uid,
+                                 .offset = *offset,
+                                 .entry = given->block->allocations.at(*offset)})) {
+    Core::UndoHandOut(*state, given->id);
+    return nullptr;
+  }
+  ForgetNoteOnceSettled(given->id, change.attachment, given->block->name);
   return given->block;
 }
 
-bool OwnBlocks::IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const {
-  const Lock lock(mutex_);
-  const StatePointer state = core_.Find(block);
-  const auto is_its = [&attachment](const auto& one) { return one.second.attachment == attachment; };
-  return state != nullptr && std::ranges::any_of(state->handed_out, is_its);
+void OwnBlocks::ForgetNoteOnceSettled(ChangeId id, const ipam::Attachment& attachment, const std::string& block) {
+  waiters_[id] = std::make_shared<Waiter>(
+      [this, attachment, block](const auto&) { directory_.ForgetHandedOut(attachment, block); });
 }
 
 std::set<ipam::Attachment> OwnBlocks::HandedOut() const {

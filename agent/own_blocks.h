@@ -28,7 +28,7 @@
 #include "ipam/block_store.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
-#include "node/handed_out.h"
+#include "node/node_directory.h"
 
 namespace berth::agent {
 
@@ -58,7 +58,8 @@ class BlockObserver {
 class OwnBlocks {
  public:
   // api, clock and observer must outlive this object.
-  OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, agent_core::CoreOptions options, BlockObserver& observer);
+  OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, node::NodeDirectory directory,
+            agent_core::CoreOptions options, BlockObserver& observer);
 
   // Returns all known blocks as agent_core::Shown shows them, sorted by name; with `until`, only blocks that were added
   // at this generation or earlier.
@@ -68,19 +69,17 @@ class OwnBlocks {
   // Grows each time a block is added or forgotten.
   [[nodiscard]] std::uint64_t Generation() const;
 
-  // Notes of addresses that earlier agents handed out, of any block. `settled` is called as HandOut says.
-  struct Notes {
-    std::vector<node::HandedOut> all = {};
-    std::function<void(const node::HandedOut&)> settled = nullptr;
-  };
   // Takes over a block that was read from the API server: raises the field `agent`, so that no earlier write of an
-  // agent or a call can land. From then on, the addresses of the block's notes count as handed out by this agent. Takes
-  // all other addresses off standby, except those that an agent of another machine has on standby. Errors: those of the
-  // write; kNotFound: the block is gone, or belongs to another node; kConflict, only with kUnknown: this object knows
-  // the block already, because another thread has added it.
-  enum class FenceWhat : std::uint8_t { kAny, kUnknown };
-  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, const Notes& notes,
-                                     FenceWhat what = FenceWhat::kAny);
+  // agent or a call can land. From then on, the addresses of the block's notes (NodeDirectory::ReadHandedOut) count as
+  // handed out by this agent. Takes all other addresses off standby, except those that an agent of another machine has
+  // on standby. Requires: the caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership). Errors: those
+  // of the write; kNotFound: the block is gone, or belongs to another node; kIo.
+  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline) {
+    return Fence(seen, deadline, FenceWhat::kAny);
+  }
+  // Like Fence, for a block that was unknown a moment ago, while the agent serves calls. If another thread has added
+  // the block meanwhile, nothing is left to do, and the addresses that were handed out since stay this agent's.
+  [[nodiscard]] Expected<void> TakeIn(const ipam::BlockView& seen, SteadyTime deadline);
   // Reads the block from the API server, whichever node it belongs to.
   [[nodiscard]] Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
   [[nodiscard]] bool Knows(const std::string& block) const;
@@ -100,14 +99,11 @@ class OwnBlocks {
   // a lock held, maybe before EditDeferred returns. Until then Snapshot shows the block with the change.
   using EditDone = std::function<void(const Expected<ipam::BlockView>&)>;
   void EditDeferred(const ipam::BlockView& seen, const ipam::Change& change, const EditDone& done);
-  // Gives the change's attachment an address on standby. Returns the block as Snapshot shows it from now on. The entry
-  // goes with each patch of the block, like a deferred change, until it is written. `settled` is called once, when the
-  // entry is written, given back or lost: from any thread, maybe before HandOut returns; not if this agent ends before.
-  // Returns nullptr if no address may be handed out; the caller then uses Edit.
-  [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change,
-                                        std::function<void()> settled);
-  // Whether the attachment has a handed-out address of the block whose entry is not written.
-  [[nodiscard]] bool IsHandedOut(const std::string& block, const ipam::Attachment& attachment) const;
+  // Gives the change's attachment an address on standby, and stores a note of the address, which is removed when the
+  // entry is written, given back or lost. Returns the block as Snapshot shows it from now on. The entry goes with each
+  // patch of the block, like a deferred change, until it is written. Returns nullptr if no address may be handed out,
+  // or if the note cannot be stored; the caller then uses Edit. Requires: the caller holds the ownership of the node.
+  [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change);
   // Returns the attachments of all handed-out addresses whose entries are not written.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
@@ -176,7 +172,13 @@ class OwnBlocks {
   // Tells the observer and the waiters, and releases the lock meanwhile. Call it before you release the lock under
   // which the core made the news.
   void Deliver(Lock& lock, const agent_core::News& news) BERTH_REQUIRES(mutex_);
-  void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const Notes& notes);
+  void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const std::vector<node::HandedOut>& notes);
+  enum class FenceWhat : std::uint8_t { kAny, kUnknown };
+  // With kUnknown, fails with kConflict if the block is known, because another thread has added it.
+  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, FenceWhat what);
+  // Removes the note of the handed-out address when the core has settled it.
+  void ForgetNoteOnceSettled(agent_core::ChangeId id, const ipam::Attachment& attachment, const std::string& block)
+      BERTH_REQUIRES(mutex_);
 
   [[nodiscard]] Expected<ipam::BlockView> WriteIn(const StatePointer& state, const ipam::Change& change,
                                                   SteadyTime deadline);
@@ -204,6 +206,7 @@ class OwnBlocks {
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
+  const node::NodeDirectory directory_;
   BlockObserver& observer_;
   const agent_core::Self self_;
 

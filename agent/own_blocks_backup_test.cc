@@ -173,7 +173,7 @@ TEST_F(OwnBlocksBackupTest, KeepsEntriesThatASuccessorWroteAfterABackup) {
   for (const int number : {2, 3, 4, 5, 6}) ASSERT_TRUE(Add(number).has_value());
   api_.Restore(*backup);
   BlockWitness successor_seen;
-  OwnBlocks successor(api_, clock_, {.self = {.node = "n1", .instance = "m-next"}}, successor_seen);
+  OwnBlocks successor(api_, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-next"}}, successor_seen);
   ASSERT_TRUE(Fence(successor).has_value());
   ASSERT_TRUE(Add(7, &successor).has_value());
   seen_.is_replaced = true;
@@ -189,7 +189,7 @@ TEST_F(OwnBlocksBackupTest, KeepsEntriesThatAForeignAgentWroteAfterABackup) {
   for (const int number : {2, 3, 4, 5, 6}) ASSERT_TRUE(Add(number).has_value());
   api_.Restore(*backup);
   BlockWitness other_seen;
-  OwnBlocks other(api_, clock_, {.self = {.node = "n1", .instance = "other-1"}}, other_seen);
+  OwnBlocks other(api_, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "other-1"}}, other_seen);
   ASSERT_TRUE(Fence(other).has_value());
   ASSERT_TRUE(Add(7, &other).has_value());
   ASSERT_FALSE(Add(9).has_value());

@@ -69,7 +69,15 @@ void OwnBlocks::StopIfReplaced(const ipam::Block& seen) {
   if (agent_core::IsForeign(seen, instance()) && !observer_.IsStillOurs()) Stop();
 }
 
-Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, const Notes& notes, FenceWhat what) {
+Expected<void> OwnBlocks::TakeIn(const BlockView& seen, SteadyTime deadline) {
+  auto fenced = Fence(seen, deadline, FenceWhat::kUnknown);
+  if (!fenced && Knows(seen->name)) return {};
+  return fenced;
+}
+
+Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, FenceWhat what) {
+  const auto notes = directory_.ReadHandedOut();
+  if (!notes) return std::unexpected(notes.error());
   BlockView base = seen;
   BlockView foreign;  // last version that an agent of another machine wrote: addresses on standby there stay on standby
   while (true) {
@@ -82,7 +90,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
       return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
     }
     agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};
-    write.after.standby = node::HandedOutOf(write.after, notes.all);
+    write.after.standby = node::HandedOutOf(write.after, *notes);
     // `base` may show this agent's own fence, whose answer was lost: keep the last version of the other machine.
     if (agent_core::IsOfAnotherMachine(*base, instance())) foreign = base;
     for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
@@ -99,7 +107,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
       TakeProof(asked, (*written)->standby == write.after.standby);
     }
     if (written) {
-      Insert(*written, foreign == nullptr ? base : foreign, notes);
+      Insert(*written, foreign == nullptr ? base : foreign, *notes);
       return {};
     }
     const ErrorCode code = written.error().code;
@@ -110,7 +118,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, cons
   }
 }
 
-void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const Notes& notes) {
+void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const std::vector<node::HandedOut>& notes) {
   if (Knows(written->name)) StopIfReplaced(*before);
   std::vector<node::HandedOut> over;
   Lock lock(mutex_);
@@ -121,19 +129,19 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
   // Resume under the same lock, before another thread can give one of these addresses away. If the block is known, the
   // fence that made it known has resumed its notes. `notes` may be older, and an address whose note is gone may be free
   // or another pod's by now.
-  for (const node::HandedOut& note : notes.all) {
+  for (const node::HandedOut& note : notes) {
     if (!is_new || note.block != written->name) continue;
     const ChangeId id = core_.Resume(
         note.block_uid, note.offset, {.attachment = note.attachment, .entry = note.entry}, written->name, news);
     if (id == 0) {
       over.push_back(note);
     } else {
-      waiters_[id] = std::make_shared<Waiter>([settled = notes.settled, note](const auto&) { settled(note); });
+      ForgetNoteOnceSettled(id, note.attachment, note.block);
     }
   }
   Deliver(lock, news);
   lock.unlock();
-  for (const node::HandedOut& note : over) notes.settled(note);
+  for (const node::HandedOut& note : over) directory_.ForgetHandedOut(note.attachment, note.block);
 }
 
 void OwnBlocks::ProveStandby(SteadyTime deadline) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,6 +63,7 @@ class FreedInUseTest : public RestoreTest {
   std::set<std::string> netns_ = {"cni-1", "cni-2"};
   OwnBlocks agent_{api_,
                    clock_,
+                   NewDirectory(),
                    {.self = {.node = "n1",
                              .instance = "m-me",
                              .may_have_netns = [this](const std::string& name) { return netns_.contains(name); }},
@@ -94,17 +96,16 @@ TEST_F(RestoreTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
   PutBlock();
   const node::HandedOut note{
       .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
-  int settled = 0;
-  const OwnBlocks::Notes notes{.all = {note}, .settled = [&settled](const auto&) { ++settled; }};
+  ASSERT_TRUE(directory_.NoteHandedOut(note).has_value());
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(own_.Fence(Stored(), Soon(), notes).has_value());
-    EXPECT_EQ(settled, 0);
-    EXPECT_TRUE(own_.IsHandedOut(kName, TestAttachment(1)));
+    ASSERT_TRUE(Fence(own_).has_value());
+    EXPECT_EQ(directory_.ReadHandedOut(), std::vector{note});
+    EXPECT_TRUE(own_.HandedOut().contains(TestAttachment(1)));
     EXPECT_TRUE(Stored()->standby.contains(5));
   }
   WriteWhatIsLeft();
   EXPECT_TRUE(IsStored(1));
-  EXPECT_EQ(settled, 1);
+  EXPECT_EQ(directory_.ReadHandedOut(), std::vector<node::HandedOut>());
 }
 
 // Two threads take in one block that the agent did not know. While the slower thread has old notes, a DEL of a pod is
@@ -113,12 +114,13 @@ TEST_F(RestoreTest, ANoteIsNotResumedAgainAfterItsAddressWasFreed) {
   PutBlock();
   const node::HandedOut note{
       .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
-  const OwnBlocks::Notes notes{.all = {note}, .settled = [](const auto&) {}};
-  ASSERT_TRUE(own_.Fence(Stored(), Soon(), notes).has_value());
+  ASSERT_TRUE(directory_.NoteHandedOut(note).has_value());
+  ASSERT_TRUE(Fence(own_).has_value());
   WriteWhatIsLeft();
   ASSERT_TRUE(IsStored(1));
   ASSERT_TRUE(own_.Edit(Stored(), Release(1), Soon()).has_value());
-  ASSERT_TRUE(own_.Fence(Stored(), Soon(), notes).has_value());
+  ASSERT_TRUE(directory_.NoteHandedOut(note).has_value());  // the other thread has read it before
+  ASSERT_TRUE(Fence(own_).has_value());
   EXPECT_FALSE(Holds(1));
 }
 
@@ -176,7 +178,8 @@ TEST_P(BackupOfAnEarlierRunTest, AnEntryThatWasOnStandbyInTheBackupIsRestored) {
   const bool versions_go_on = GetParam();
   MakeBlock();
   BlockWitness unused;
-  OwnBlocks earlier(api_, clock_, {.self = {.node = "n1", .instance = "m-before"}, .standby = kStandby}, unused);
+  OwnBlocks earlier(
+      api_, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-before"}, .standby = kStandby}, unused);
   ASSERT_TRUE(Fence(earlier).has_value());
   ASSERT_TRUE(Add(1, &earlier).has_value());
   const auto backup = api_.TakeBackup();
@@ -184,7 +187,8 @@ TEST_P(BackupOfAnEarlierRunTest, AnEntryThatWasOnStandbyInTheBackupIsRestored) {
   ASSERT_NE(HandOut(2, &earlier), nullptr);
   earlier.WriteHandedOut();
   ASSERT_TRUE(Add(3, &earlier).has_value());
-  OwnBlocks own(api_, clock_, {.self = {.node = "n1", .instance = "m-now"}, .standby = kStandby}, seen_);
+  OwnBlocks own(
+      api_, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-now"}, .standby = kStandby}, seen_);
   ASSERT_TRUE(Fence(own).has_value());
   ASSERT_TRUE(IsStored(2));
   if (versions_go_on) {
@@ -243,10 +247,10 @@ TEST_F(RestoreTest, AnEntryThatCouldNotBeRestoredAtOnceIsRestoredWithoutAnotherC
 TEST_F(RestoreTest, AReplacedAgentDoesNotRestoreWhatItsSuccessorFreed) {
   MakeBlock();
   BlockWitness seen;
-  OwnBlocks older(api_, clock_, {.self = {.node = "n1", .instance = "m-older"}}, seen);
+  OwnBlocks older(api_, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-older"}}, seen);
   ASSERT_TRUE(Fence(older).has_value());
   ASSERT_TRUE(Add(1, &older).has_value());
-  OwnBlocks newer(api_, clock_, {.self = {.node = "n1", .instance = "m-newer"}}, seen_);
+  OwnBlocks newer(api_, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-newer"}}, seen_);
   ASSERT_TRUE(Fence(newer).has_value());
   ASSERT_TRUE(newer.Edit(Stored(), Release(1), Soon()).has_value());
   seen.is_replaced = true;

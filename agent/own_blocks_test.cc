@@ -234,11 +234,11 @@ TEST_F(OwnBlocksTest, AfterASuspendEachBlockNeedsItsOwnProof) {
   const ipam::Block second = ipam::NewBlock(pool_, ipam::Prefix::Parse("10.55.0.64/26").value(), "n1");
   const auto made = api_.Call({.method = Method::kPost, .path = kBlocks, .body = crds::BlockToJson(second).dump()}, {});
   const auto seen = std::make_shared<const ipam::Block>(crds::ParseBlock(nlohmann::json::parse(made->body)).value());
-  ASSERT_TRUE(own_.Fence(seen, Soon(), {}).has_value());
+  ASSERT_TRUE(own_.Fence(seen, Soon()).has_value());
   ipam::Change first = Taking(6);
   first.may_take_standby = false;
   ASSERT_TRUE(own_.Edit(seen, first, Soon()).has_value());
-  const auto hand_out = [&](int number) { return own_.HandOut(seen, Taking(number), [] {}); };
+  const auto hand_out = [&](int number) { return own_.HandOut(seen, Taking(number)); };
   ASSERT_NE(hand_out(2), nullptr);
   clock_.Suspend(std::chrono::minutes(6));
   ASSERT_TRUE(Add(3).has_value());
@@ -289,7 +289,8 @@ class ForeignAgentTest : public OwnBlocksTest {
   }
 
   BlockWitness other_seen_;
-  OwnBlocks other_{api_, clock_, {.self = {.node = "n1", .instance = "other-1"}, .standby = kStandby}, other_seen_};
+  OwnBlocks other_{
+      api_, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "other-1"}, .standby = kStandby}, other_seen_};
 };
 
 TEST_F(ForeignAgentTest, AnAgentFieldThatSomebodyWroteByHandEndsNoAgent) {

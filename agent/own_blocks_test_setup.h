@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -69,6 +71,8 @@ inline std::string TextOf(int number) { return ipam::FormatEntry(EntryOf(number)
 
 class OwnBlocksTest : public ::testing::Test {
  protected:
+  ~OwnBlocksTest() override { std::filesystem::remove_all(folder_); }
+
   static constexpr std::size_t kStandby = 4;
   static inline const std::string kBlocks{crds::kBlocksPath};
   static inline const std::string kName = "10.55.0.0-26";
@@ -87,8 +91,11 @@ class OwnBlocksTest : public ::testing::Test {
     EXPECT_TRUE(Fence(own_).has_value());
     return Stored();
   }
-  // Takes over the block for a node without notes.
-  Expected<void> Fence(OwnBlocks& agent) { return agent.Fence(Stored(), Soon(), {}); }
+  // A directory without notes. An agent with a directory of its own knows nothing of what other agents handed out.
+  [[nodiscard]] node::NodeDirectory NewDirectory() {
+    return node::NodeDirectory::Open(folder_ + "/" + std::to_string(++directories_), "n1", "https://model").value();
+  }
+  Expected<void> Fence(OwnBlocks& agent) { return agent.Fence(Stored(), Soon()); }
   // Deletes an empty block like the controller.
   void RemoveBlock() {
     ASSERT_TRUE(api_.Call({.method = k8sclient::Method::kDelete, .path = kBlocks + "/" + kName}, {})->ok());
@@ -124,7 +131,7 @@ class OwnBlocksTest : public ::testing::Test {
   ipam::BlockView HandOut(int number, OwnBlocks* agent = nullptr) {
     ipam::Change change = Taking(number);
     change.standby.reset();
-    return (agent == nullptr ? own_ : *agent).HandOut(Named(), change, [] {});
+    return (agent == nullptr ? own_ : *agent).HandOut(Named(), change);
   }
   [[nodiscard]] bool Holds(int number) const { return own_.Holds(ipam::TestAttachment(number)); }
   [[nodiscard]] bool IsStored(int number) const {
@@ -146,11 +153,15 @@ class OwnBlocksTest : public ::testing::Test {
     static_cast<void>(own_.Edit(Named(), {}, Soon()));
   }
 
+  const std::string folder_ =
+      std::filesystem::temp_directory_path() / ("berth-own-blocks-test." + std::to_string(getpid()));
+  int directories_ = 0;
+  const node::NodeDirectory directory_ = NewDirectory();  // of own_
   ipam::Pool pool_ = ipam::TestPool("p1", "10.55.0.0/24");
   k8sclient::testing::FakeClock clock_;
   k8sclient::testing::ModelApi api_;
   BlockWitness seen_;
-  OwnBlocks own_{api_, clock_, {.self = {.node = "n1", .instance = "m-me"}, .standby = kStandby}, seen_};
+  OwnBlocks own_{api_, clock_, directory_, {.self = {.node = "n1", .instance = "m-me"}, .standby = kStandby}, seen_};
 
  private:
   [[nodiscard]] ipam::Block NewBlock() const {

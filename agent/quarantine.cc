@@ -83,9 +83,8 @@ void Quarantine::TryAgain() {
   for (const std::string& name : names) {
     const auto object = Read(name, deadline);
     auto block = object ? crds::ParseBlock(*object) : std::unexpected(object.error());
-    const auto taken =
-        block ? TakeInBlock(own_, directory_, std::make_shared<const ipam::Block>(*std::move(block)), deadline)
-              : std::unexpected(block.error());
+    const auto taken = block ? own_.TakeIn(std::make_shared<const ipam::Block>(*std::move(block)), deadline)
+                             : std::unexpected(block.error());
     if (taken) spdlog::info("block is not quarantined any more block={}", name);
     if (!taken && taken.error().code != ErrorCode::kNotFound) continue;
     const Lock lock(mutex_);

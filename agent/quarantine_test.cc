@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <string>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -370,25 +368,18 @@ TEST_F(QuarantineTest, AQuarantinedBlockStopsARetirement) {
   EXPECT_THAT(retired.error().message, HasSubstr(block));
 }
 
-class QuarantineRetryTest : public OwnBlocksTest {
- protected:
-  ~QuarantineRetryTest() override { std::filesystem::remove_all(run_dir_); }
-
-  const std::string run_dir_ =
-      std::filesystem::temp_directory_path() / ("berth-quarantine-test." + std::to_string(getpid()));
-};
+using QuarantineRetryTest = OwnBlocksTest;
 
 TEST_F(QuarantineRetryTest, TriesAgainEvery30SecondsAtTheLatest) {
   MakeBlock();
   ASSERT_TRUE(api_.Change(kBlocks, kName, [](json& object) { object["used"] = "not a number"; }));
-  const auto directory = node::NodeDirectory::Open(run_dir_, own_.node(), "https://model").value();
-  ASSERT_TRUE(directory.BecomeNodeOwner(own_.instance()).has_value());
+  ASSERT_TRUE(directory_.BecomeNodeOwner(own_.instance()).has_value());
   std::atomic<int> reads = 0;
   api_.SetFaults([&reads](const k8sclient::Request& /*request*/) {
     ++reads;
     return ApiFault::kNone;
   });
-  Quarantine quarantine(api_, own_, directory, clock_);
+  Quarantine quarantine(api_, own_, directory_, clock_);
   quarantine.Set({{kName, "text"}});
   const auto reads_in = [&](std::chrono::seconds time) {
     const int before = reads;

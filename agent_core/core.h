@@ -170,6 +170,11 @@ class Core {
   // Returns nullopt if no address may be given. Requires: the attachment is not in doubt (IsInDoubt), because an
   // earlier patch might give it another address.
   [[nodiscard]] std::optional<Given> HandOut(BlockState& state, const ipam::Change& change, const Now& now);
+  // Takes back the address that HandOut gave, because its note cannot be stored. Requires: Begin and Next were not
+  // called since HandOut returned, so no patch carries the address.
+  static void UndoHandOut(BlockState& state, ChangeId id) {
+    std::erase_if(state.handed_out, [id](const auto& one) { return one.second.id == id; });
+  }
   // Takes over an address that an earlier agent handed out, as if this agent had handed it out. Returns the id of the
   // address; if the attachment's address is already taken over, returns its known id. Returns 0 if the entry is
   // written, or if the block with `block_uid` is gone and the address is lost.

@@ -64,7 +64,7 @@ class Sender final : public agent::OwnBlocksTest {
   bool JoinsWhoHasLittleTime() {
     MakeBlock();
     SlowApi slow(api_);
-    agent::OwnBlocks own(slow, clock_, {.self = {.node = "n1", .instance = "m-me"}}, seen_);
+    agent::OwnBlocks own(slow, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-me"}}, seen_);
     EXPECT_TRUE(Fence(own).has_value());
     const auto call = [&](int number, milliseconds time) {
       return own.Edit(Stored(), Taking(number), std::chrono::steady_clock::now() + time).has_value();
