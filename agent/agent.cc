@@ -395,7 +395,7 @@ Expected<void> Agent::Del(Call& call) {
 }
 
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
-  const auto shows_nothing = [&] { return !own_.Holds(attachment) && shared_.HasNone(attachment); };
+  const auto shows_nothing = [&] { return !own_.Holds(attachment) && view_.HasNoneInShared(attachment); };
   // Look in the blocks once more after the intents: a write that is settled meanwhile then shows in the blocks.
   return shows_nothing() && HasNoIntent(store, attachment) && shows_nothing();
 }

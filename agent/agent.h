@@ -27,7 +27,6 @@
 #include "agent/metrics.h"
 #include "agent/own_blocks.h"
 #include "agent/quarantine.h"
-#include "agent/shared_holdings.h"
 #include "agent/warm_blocks.h"
 #include "base/mutex.h"
 #include "cni/config.h"
@@ -155,7 +154,7 @@ class Agent final : private BlockObserver {
   [[nodiscard]] std::unexpected<Error> NotLoaded(ErrorCode code) const BERTH_REQUIRES(mutex_);
 
   [[nodiscard]] AgentStoreParts Parts() {
-    return {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_};
+    return {.own = own_, .view = view_, .turns = turns_, .api = api_, .directory = directory_};
   }
 
   // Whether this agent or an earlier agent of this node has loaded its blocks since boot.
@@ -246,7 +245,6 @@ class Agent final : private BlockObserver {
   Quarantine quarantine_{api_, own_, directory_, clock_};
   ClusterView view_;
   ClaimTurns turns_{clock_};
-  SharedHoldings shared_;
   WarmBlocks warm_blocks_{Parts(), clock_, metrics_, options_.looks_within};
   AttachmentGate gate_;
   // When ReplayJournal sends a DEL again that the API server refused. Only the thread that loads and maintains uses it.

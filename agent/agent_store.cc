@@ -99,7 +99,6 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
     : own_(parts.own),
       view_(parts.view),
       turns_(parts.turns),
-      shared_(parts.shared),
       directory_(parts.directory),
       remote_(parts.api, parts.directory, runtime,
               {.node = parts.own.node(),
@@ -154,10 +153,9 @@ Expected<ipam::Labels> AgentStore::ReadNamespaceLabels(const std::string& name) 
 
 Expected<std::vector<BlockView>> AgentStore::ReadBlocks(ipam::BlockScope scope, ipam::Freshness freshness) {
   if (scope == ipam::BlockScope::kShared) {
-    const std::uint64_t writes = shared_.Writes();
+    const std::uint64_t writes = view_.SharedWrites();
     auto blocks = remote_.ReadBlocks(scope, freshness);
-    if (blocks) shared_.Note(writes, own_.node(), *blocks);
-    if (blocks) view_.NoteShared(*blocks);
+    if (blocks) view_.NoteShared(writes, *blocks);
     return blocks;
   }
   generation_ = pools_generation_ ? *pools_generation_ : own_.Generation();
@@ -217,9 +215,9 @@ Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Ch
   const bool has_news =
       turn.left != nullptr && !seen->resource_version.empty() && VersionOf(*turn.left) > VersionOf(*seen);
   const BlockView base = has_news ? turn.left : seen;
-  shared_.NoteWrite();
+  view_.NoteSharedWrite();
   auto written = remote_.Edit(base, change);
-  shared_.NoteWrite();
+  view_.NoteSharedWrite();
   if (written && turn.hold != nullptr) turns_.Leave(what, *written);
   return written;
 }

@@ -16,7 +16,6 @@
 
 #include "agent/cluster_view.h"
 #include "agent/own_blocks.h"
-#include "agent/shared_holdings.h"
 #include "base/mutex.h"
 #include "ipam/block_store.h"
 #include "k8sclient/clock.h"
@@ -76,7 +75,6 @@ struct AgentStoreParts {
   OwnBlocks& own;
   ClusterView& view;
   ClaimTurns& turns;
-  SharedHoldings& shared;
   k8sclient::Api& api;
   const node::NodeDirectory& directory;
 };
@@ -151,7 +149,6 @@ class AgentStore final : public ipam::BlockStore {
   OwnBlocks& own_;
   ClusterView& view_;
   ClaimTurns& turns_;
-  SharedHoldings& shared_;
   const node::NodeDirectory& directory_;
   node::DirectStore remote_;
   SteadyTime deadline_;

@@ -28,12 +28,9 @@ class AgentStoreTest : public OwnBlocksTest {
 
   ClusterView view_{api_, clock_, "n1", [] {}};
   ClaimTurns turns_{clock_};
-  SharedHoldings shared_;
   CallRuntime runtime_{clock_, clock_.Now(), seconds(60), own_};
   AgentStore store_{
-      {.own = own_, .view = view_, .turns = turns_, .shared = shared_, .api = api_, .directory = directory_},
-      runtime_,
-      runtime_.end()};
+      {.own = own_, .view = view_, .turns = turns_, .api = api_, .directory = directory_}, runtime_, runtime_.end()};
 };
 
 // The known block may be an earlier block of this name, which is gone.

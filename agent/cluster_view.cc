@@ -2,7 +2,9 @@
 // The watches of pools, namespaces and the Node.
 #include "agent/cluster_view.h"
 
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -202,7 +204,28 @@ std::vector<ipam::PoolView> ClusterView::Pools(std::span<const std::string> name
   return pools;
 }
 
-void ClusterView::NoteShared(std::span<const ipam::BlockView> blocks) {
+void ClusterView::NoteSharedWrite() {
+  const Lock lock(mutex_);
+  ++shared_writes_;
+}
+
+std::uint64_t ClusterView::SharedWrites() const {
+  const Lock lock(mutex_);
+  return shared_writes_;
+}
+
+void ClusterView::NoteShared(std::uint64_t writes, std::span<const ipam::BlockView> blocks) {
+  std::set<ipam::Attachment> attachments;
+  for (const ipam::BlockView& block : blocks) {
+    for (const auto& [offset, text] : block->allocations) {
+      const std::string_view attachment = ipam::AttachmentOf(text);
+      if (attachment.empty()) continue;
+      const ipam::Entry entry = ipam::ParseEntry(text);
+      const auto* held = std::get_if<ipam::HeldEntry>(&entry);
+      const bool is_others = held != nullptr && !held->node.empty() && held->node != node_;
+      if (!is_others) attachments.emplace(attachment);
+    }
+  }
   const Lock lock(mutex_);
   std::unordered_map<std::string, std::uint64_t> seen;
   for (const ipam::BlockView& block : blocks) {
@@ -210,6 +233,13 @@ void ClusterView::NoteShared(std::span<const ipam::BlockView> blocks) {
     seen.emplace(block->uid, before == shared_seen_.end() ? reads_ : before->second);
   }
   shared_seen_ = std::move(seen);
+  shared_listed_at_ = writes;
+  shared_attachments_ = std::move(attachments);
+}
+
+bool ClusterView::HasNoneInShared(const ipam::Attachment& attachment) const {
+  const Lock lock(mutex_);
+  return shared_listed_at_ == shared_writes_ && !shared_attachments_.contains(attachment);
 }
 
 ipam::PoolView ClusterView::PoolOf(const ipam::Block& block) const {

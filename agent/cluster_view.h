@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -59,8 +60,18 @@ class ClusterView {
   [[nodiscard]] Expected<ipam::PoolView> ReadLatest(const std::string& name, const k8sclient::CallOptions& options);
   // Returns the known pools of these names that ReadLatest has found.
   [[nodiscard]] std::vector<ipam::PoolView> Pools(std::span<const std::string> names) const;
-  // Takes a list of all Shared blocks.
-  void NoteShared(std::span<const ipam::BlockView> blocks);
+  // Call when a write of a Shared block begins, and when it ends, whatever its outcome.
+  void NoteSharedWrite();
+  // Returns how often NoteSharedWrite was called.
+  [[nodiscard]] std::uint64_t SharedWrites() const;
+  // Takes a list of all Shared blocks, which shows every write that had ended when the list began. `writes`: value of
+  // SharedWrites() before the list.
+  void NoteShared(std::uint64_t writes, std::span<const ipam::BlockView> blocks);
+  // Whether the last list of Shared blocks shows no entry of the attachment, and this agent has written no Shared block
+  // since. So a DEL of an unknown attachment need not list the Shared blocks each time. Other programs add no entries
+  // of this node, except the controller, which writes lost entries again with attachments that no DEL names. The caller
+  // has to read the attachment's intents before. False: there is an entry, or it is not known.
+  [[nodiscard]] bool HasNoneInShared(const ipam::Attachment& attachment) const;
   // Returns the pool of a Shared block if ReadLatest has found it with a GET that began after the block was noted; else
   // nullptr.
   [[nodiscard]] ipam::PoolView PoolOf(const ipam::Block& block) const;
@@ -115,6 +126,9 @@ class ClusterView {
   std::size_t reading_ BERTH_GUARDED_BY(mutex_) = 0;  // number of GETs under way
   // By UID of the Shared block: value of reads_ when the block was first seen.
   std::unordered_map<std::string, std::uint64_t> shared_seen_ BERTH_GUARDED_BY(mutex_);
+  std::uint64_t shared_writes_ BERTH_GUARDED_BY(mutex_) = 1;
+  std::uint64_t shared_listed_at_ BERTH_GUARDED_BY(mutex_) = 0;             // `writes` of the last list
+  std::set<ipam::Attachment> shared_attachments_ BERTH_GUARDED_BY(mutex_);  // of this node, in the last list
   std::map<std::string, ipam::Labels> namespaces_ BERTH_GUARDED_BY(mutex_);
   ipam::Labels node_labels_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, std::int64_t> node_numbers_ BERTH_GUARDED_BY(mutex_);
