@@ -111,8 +111,7 @@ Agent::Agent(k8sclient::Api& api, k8sclient::Clock& clock, AgentOptions options,
                          }},
             .standby = options_.standby},
            *this),
-      view_(api_, clock_, options_.node, [this] { Wake(); }),
-      block_watches_(api_, clock_, own_, [this] { Wake(); }) {}
+      view_(api_, clock_, options_.node, [this] { Wake(); }) {}
 
 Agent::~Agent() {
   BeginStop();

@@ -21,13 +21,13 @@
 
 #include "agent/agent_store.h"
 #include "agent/attachment_gate.h"
-#include "agent/block_watches.h"
 #include "agent/cluster_view.h"
 #include "agent/journal.h"
 #include "agent/metrics.h"
 #include "agent/own_blocks.h"
 #include "agent/quarantine.h"
 #include "agent/warm_blocks.h"
+#include "agent/watch_thread.h"
 #include "base/mutex.h"
 #include "cni/config.h"
 #include "cni/environment.h"
@@ -194,6 +194,15 @@ class Agent final : private BlockObserver {
   // blocks were added or forgotten since.
   [[nodiscard]] bool FoundBlocks(std::uint64_t known, SteadyTime deadline);
   void ReportOddBlocks() const;
+  // Removes cooling entries whose time is over.
+  void SweepCooled();
+  // Takes addresses off standby that their pool does not assign any more. A block has no standby if it is being
+  // deleted, if its pool gives no addresses, or if no pod holds an address of the block.
+  void RenewStandby();
+  // Starts a watch for each new block, and ends the watches of blocks that are gone. A watch shows when another program
+  // has written the block.
+  void UpdateBlockWatches();
+  [[nodiscard]] std::unique_ptr<WatchThread> WatchBlock(const std::string& block);
   // Wakes the maintenance loop.
   void Wake();
   // Lets the maintenance loop list the node's blocks now.
@@ -259,7 +268,7 @@ class Agent final : private BlockObserver {
   SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // when FoundBlocks may ask for the next look
   std::uint64_t resyncs_before_look_ BERTH_GUARDED_BY(mutex_) = 0;
 
-  BlockWatches block_watches_;
+  std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;  // by the block's name
   std::jthread flusher_;
   std::jthread loader_;
   std::jthread maintenance_;

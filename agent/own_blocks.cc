@@ -327,14 +327,6 @@ void OwnBlocks::WriteHandedOut() {
   if (!core_.WriteWhatIsLeft(TimeNow()).empty()) flusher_wakeup_.notify_one();
 }
 
-void OwnBlocks::RenewStandby(const BlockView& seen, const ipam::StandbyPlan& plan) {
-  ipam::Block renewed = *seen;
-  ipam::ApplyStandbyPlan(plan, renewed, seen->standby.size());
-  ipam::TrimStandby(renewed);
-  if (!ipam::HasHeldEntry(renewed)) renewed.standby.clear();
-  if (renewed.standby != seen->standby) EditDeferred(seen, {.standby = plan}, [](const auto&) {});
-}
-
 std::vector<ipam::OpenIntent> OwnBlocks::InDoubt(const ipam::Attachment& attachment) const {
   std::vector<ipam::OpenIntent> intents;
   const Lock lock(mutex_);

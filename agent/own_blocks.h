@@ -108,8 +108,6 @@ class OwnBlocks {
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
-  // Takes addresses off standby that the pool of the block does not assign any more.
-  void RenewStandby(const ipam::BlockView& seen, const ipam::StandbyPlan& plan);
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.
   void ProveStandby(SteadyTime deadline);
   // Sends deferred changes when they are due, until Stop. Runs in a thread of its own.
