@@ -19,7 +19,6 @@
 #include "node/machine_name.h"
 #include "node/netns.h"
 #include "node/node_mode.h"
-#include "node/random_name.h"
 
 namespace berth::agent {
 

@@ -12,7 +12,7 @@
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
 #include "cni/attachment.h"
-#include "node/lock_watch.h"
+#include "node/lock_test_setup.h"
 
 namespace berth::agent {
 namespace {

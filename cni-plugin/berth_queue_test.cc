@@ -15,7 +15,7 @@
 #include "cni/config.h"
 #include "cni/forward.h"
 #include "node/del_queue.h"
-#include "node/lock_watch.h"
+#include "node/lock_test_setup.h"
 #include "node/node_mode.h"
 
 namespace berth::cni_plugin {

@@ -22,7 +22,7 @@
 #include "k8sclient/clock.h"
 #include "k8sclient/testing/date_adder.h"
 #include "k8sclient/testing/model_api.h"
-#include "node/lock_watch.h"
+#include "node/lock_test_setup.h"
 #include "node/node_directory.h"
 #include "node/node_mode.h"
 

@@ -19,7 +19,7 @@
 #include "cni-plugin/scripted_agent.h"
 #include "cni/attachment.h"
 #include "k8sclient/testing/scripted_server.h"
-#include "node/lock_watch.h"
+#include "node/lock_test_setup.h"
 #include "node/node_directory.h"
 #include "node/node_mode.h"
 

@@ -9,12 +9,11 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
-
-#include "node/random_name.h"
 
 namespace berth::node {
 
@@ -41,6 +40,18 @@ HeldFile OpenOrMake(int at, const char* name) {
 }
 
 }  // namespace
+
+// std::random_device is not available to `berth` (docs/adr/0009).
+std::string RandomDigits(std::size_t count) {
+  std::string digits(count, '0');
+  std::size_t have = 0;
+  while (have < count) {
+    const ssize_t got = getrandom(digits.data() + have, count - have, 0);
+    if (got > 0) have += static_cast<std::size_t>(got);
+  }
+  for (char& digit : digits) digit = "0123456789abcdef"[static_cast<unsigned char>(digit) % 16];
+  return digits;
+}
 
 std::unexpected<Error> FailIo(std::string_view what, const std::string& path) {
   return Fail(ErrorCode::kIo,

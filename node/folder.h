@@ -63,6 +63,10 @@ class Folder {
   std::shared_ptr<const HeldFile> file_;
 };
 
+// `count` random hexadecimal digits, for names that no two processes use. Process IDs are no such names: in two
+// containers they may be equal.
+[[nodiscard]] std::string RandomDigits(std::size_t count);
+
 // An error kIo for `path`, with the text of errno.
 [[nodiscard]] std::unexpected<Error> FailIo(std::string_view what, const std::string& path);
 

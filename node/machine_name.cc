@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "node/random_name.h"
-
 namespace berth::node {
 
 namespace {

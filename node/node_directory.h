@@ -20,10 +20,24 @@
 #include "base/error.h"
 #include "ipam/block_store.h"
 #include "node/folder.h"
-#include "node/handed_out.h"
 #include "node/held_file.h"
 
 namespace berth::node {
+
+// The note of an address that an agent has answered to an ADD before it wrote the entry (docs/adr/0008).
+struct HandedOut {
+  ipam::Attachment attachment;
+  std::string block;
+  std::string block_uid;
+  ipam::BlockOffset offset = 0;
+  std::string entry;
+
+  friend bool operator==(const HandedOut&, const HandedOut&) = default;
+};
+
+// Offsets of the noted addresses that belong to this block. Leaves out an address that has an entry, and an address
+// whose attachment has an entry in this block.
+[[nodiscard]] ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out);
 
 class NodeDirectory {
  public:

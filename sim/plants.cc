@@ -17,8 +17,8 @@
 
 #include "cni/attachment.h"
 #include "crds/names.h"
-#include "node/boot_time.h"
 #include "node/folder.h"
+#include "node/held_file.h"
 #include "reconciler/read_holders.h"
 #include "sim/cluster.h"
 #include "sim/counting_lies.h"
