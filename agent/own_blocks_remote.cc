@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "agent/own_blocks.h"
 #include "base/mutex.h"
-#include "crds/block.h"
-#include "crds/names.h"
 #include "k8sclient/verbs.h"
+#include "node/direct_store.h"
 
 namespace berth::agent {
 
@@ -17,21 +14,8 @@ using agent_core::ChangeId;
 using agent_core::Core;
 using agent_core::News;
 using ipam::BlockView;
-using nlohmann::json;
 
 namespace {
-
-Expected<BlockView> ToView(Expected<ipam::Block> block) {
-  if (!block) return std::unexpected(block.error());
-  return std::make_shared<const ipam::Block>(*std::move(block));
-}
-
-Expected<BlockView> ToView(const Expected<json>& object) {
-  if (!object) return std::unexpected(object.error());
-  return ToView(crds::ParseBlock(*object));
-}
-
-std::string BlockPath(std::string_view name) { return std::string(crds::kBlocksPath) + k8sclient::Path({name}); }
 
 k8sclient::CallOptions Until(SteadyTime deadline) {
   return {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}};
@@ -40,22 +24,11 @@ k8sclient::CallOptions Until(SteadyTime deadline) {
 }  // namespace
 
 Expected<BlockView> OwnBlocks::Read(const std::string& name, SteadyTime deadline) {
-  const auto object = k8sclient::Get(api_, BlockPath(name), Until(deadline));
-  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
-  auto block = ToView(object);
-  // A block that cannot be parsed is not used: kConflict makes an ADD choose another block.
-  if (!block) block.error().code = ErrorCode::kConflict;
-  return block;
+  return node::ReadBlock(api_, name, Until(deadline));
 }
 
 Expected<BlockView> OwnBlocks::Patch(const agent_core::Write& write) {
-  const auto answer = k8sclient::MergePatch(api_,
-                                            BlockPath(write.before->name),
-                                            crds::BlockMergePatch(*write.before, write.after),
-                                            Until(write.deadline),
-                                            write.asks_for_all ? k8sclient::kJson : k8sclient::kPartialMetadata);
-  if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + write.before->name));
-  return write.asks_for_all ? ToView(answer) : ToView(crds::BlockAfterPatch(write.after, *answer));
+  return node::PatchBlock(api_, *write.before, write.after, Until(write.deadline), write.asks_for_all);
 }
 
 Expected<BlockView> OwnBlocks::Perform(const std::string& block, const agent_core::Step& step) {

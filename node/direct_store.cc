@@ -43,6 +43,26 @@ Expected<BlockView> ToView(const Expected<json>& object) {
 
 }  // namespace
 
+Expected<BlockView> ReadBlock(k8sclient::Api& api, const std::string& name, const k8sclient::CallOptions& options) {
+  const auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
+  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
+  auto block = ToView(object);
+  // If berth cannot parse the block, kConflict makes an ADD leave this block alone and try another.
+  if (!block) block.error().code = ErrorCode::kConflict;
+  return block;
+}
+
+Expected<BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before, const ipam::Block& after,
+                               const k8sclient::CallOptions& options, bool asks_for_all) {
+  const auto answer = k8sclient::MergePatch(api,
+                                            ObjectPath(crds::kBlocksPath, before.name),
+                                            crds::BlockMergePatch(before, after),
+                                            options,
+                                            asks_for_all ? k8sclient::kJson : k8sclient::kPartialMetadata);
+  if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
+  return asks_for_all ? ToView(answer) : ToView(crds::BlockAfterPatch(after, *answer));
+}
+
 // The intent of the patches that one Edit sends. The intent is on disk from before the first patch until the outcome of
 // all patches is known. If an earlier call left an intent for the same block, this intent also covers that call's
 // patch.
@@ -267,26 +287,6 @@ Expected<std::vector<ipam::Prefix>> DirectStore::ReadBlockCidrs(const std::strin
   return cidrs;
 }
 
-Expected<BlockView> DirectStore::ReadBlock(const std::string& name) {
-  const k8sclient::Request request{.path = ObjectPath(crds::kBlocksPath, name)};
-  auto object = k8sclient::Get(api_, request, options_.call);
-  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
-  auto block = ToView(object);
-  // If berth cannot parse the block, kConflict makes an ADD leave this block alone and try another.
-  if (!block) block.error().code = ErrorCode::kConflict;
-  return block;
-}
-
-Expected<BlockView> DirectStore::Patch(const ipam::Block& before, const ipam::Block& after) {
-  const auto answer = k8sclient::MergePatch(api_,
-                                            ObjectPath(crds::kBlocksPath, before.name),
-                                            crds::BlockMergePatch(before, after),
-                                            options_.call,
-                                            k8sclient::kPartialMetadata);
-  if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
-  return ToView(crds::BlockAfterPatch(after, *answer));
-}
-
 bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried) {
   // Only the controller also writes a node's own block, and it does so rarely: try again at once. Many nodes write a
   // Shared block: each waits for a random time. The limit of this time grows with the number of conflicts, and is at
@@ -311,7 +311,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
-      auto read = ReadBlock(base->name);
+      auto read = ReadBlock(api_, base->name, options_.call);
       // The block was deleted, and another node may have created a block of this name.
       if (read && (*read)->node != seen->node) read = Fail(ErrorCode::kNotFound, "block " + base->name + " is gone");
       if (!read && read.error().code == ErrorCode::kNotFound) intent->NoteSettled();
@@ -338,7 +338,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     }
     if (auto opened = intent->Open(*base); !opened) return std::unexpected(opened.error());
     if (!base->shared()) recent_.BeginWrite(base->name);
-    auto written = Patch(*base, changed);
+    auto written = PatchBlock(api_, *base, changed, options_.call);
     if (written) {
       if (!base->shared()) recent_.NoteWritten(*written);
       intent->NoteSettled();
@@ -371,7 +371,7 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block) {
     // The block may exist, at an unknown version. Forget the known version, so that the next list is a consistent one.
     if (failed.code == ErrorCode::kUnknownOutcome) directory_.WriteVersion("");
     if (failed.code != ErrorCode::kAlreadyExists) return std::unexpected(std::move(failed));
-    created = ReadBlock(block.name);
+    created = ReadBlock(api_, block.name, options_.call);
     if (created && ((*created)->node != block.node || (*created)->pool_uid != block.pool_uid)) {
       return std::unexpected(std::move(failed));
     }

@@ -24,6 +24,15 @@
 
 namespace berth::node {
 
+// Reads a block, whichever node it belongs to. Errors: those of the GET; kConflict: the block cannot be parsed.
+[[nodiscard]] Expected<ipam::BlockView> ReadBlock(k8sclient::Api& api, const std::string& name,
+                                                  const k8sclient::CallOptions& options);
+// Sends the patch that changes `before` to `after`. `asks_for_all`: the result is the block in the answer; otherwise
+// the answer has only the version of `after`.
+[[nodiscard]] Expected<ipam::BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before,
+                                                   const ipam::Block& after, const k8sclient::CallOptions& options,
+                                                   bool asks_for_all = false);
+
 // Whether a call may use the blocks that the previous process saved (recent_view.h). The call may do so only if it will
 // write a block, because the API server compares versions at a write; otherwise it must list the blocks.
 enum class RecentUse : std::uint8_t {
@@ -75,11 +84,9 @@ class DirectStore final : public ipam::BlockStore {
   [[nodiscard]] Expected<HeldFile> BeginAttempt() const;
   [[nodiscard]] Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names, bool is_hint);
   [[nodiscard]] Expected<ipam::Labels> ReadLabels(const std::string& path);
-  [[nodiscard]] Expected<ipam::BlockView> ReadBlock(const std::string& name);
   // Fills `blocks`, without blocks that cannot be read. Returns the list's resourceVersion.
   [[nodiscard]] Expected<std::string> ListBlocks(const k8sclient::ListOptions& list,
                                                  std::vector<ipam::BlockView>& blocks);
-  [[nodiscard]] Expected<ipam::BlockView> Patch(const ipam::Block& before, const ipam::Block& after);
   [[nodiscard]] bool WaitAfterConflict(const ipam::Block& block, int conflicts, std::chrono::milliseconds tried);
 
   k8sclient::Api& api_;
