@@ -165,15 +165,8 @@ bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
 }
 
 void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
-  StatePointer state;
-  {
-    const Lock lock(mutex_);
-    state = core_.Find(seen->name);
-    if (state == nullptr) return;
-    // The patch under way may have written this version.
-    if (state->is_sending) return Core::KeepUntilEnd(*state, seen);
-  }
-  if (Learn(state, seen)) WriteAgain(state, deadline);
+  const StatePointer state = FindState(seen->name);
+  if (state != nullptr && Learn(state, seen)) WriteAgain(state, deadline);
 }
 
 void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
@@ -194,7 +187,9 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
 void OwnBlocks::WriteAgain(const StatePointer& state, SteadyTime deadline) {
   {
     const Lock lock(mutex_);
-    if (!core_.HasToWrite(*state)) return;
+    // A batch under way writes what it began with. It learns a later version at its end, and WriteHandedOut writes the
+    // block then.
+    if (state->is_sending || !core_.HasToWrite(*state)) return;
   }
   // The empty change makes a patch, which carries the entries to restore and the fence. If the patch fails,
   // WriteHandedOut tries again.
