@@ -377,7 +377,7 @@ Expected<void> Agent::Del(Call& call) {
                                        : gate_.WasNewerAddAnswered(attachment, call.started_nanos);
   if (is_late) return {};
   // If an ADD has the turn, it started before this DEL: the journal later frees what the ADD takes.
-  if (turn == nullptr) return journal();
+  if (turn == nullptr) return WriteDown(attachment, node::FileSync::kYes);
   if (!IsReady()) {
     // The blocks are not loaded: wait up to 5 s for a restart that is nearly over, but do not wait if the API server is
     // away.

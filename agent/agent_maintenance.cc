@@ -78,8 +78,9 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
       Resync();
       next_resync = after_resync();
     }
-    // Wait 20 ms between two passes, so that a burst of ADDs causes one pass and not one pass each.
-    if (!clock_.Sleep(kMaintenancePause, stop)) return;
+    // Wait 20 ms between two passes, so that a burst of ADDs causes one pass and not one pass each. While the API
+    // server is away, wait a second: calls and watches wake this loop, and each pass sends requests again.
+    if (!clock_.Sleep(is_away_ ? kMaintenanceEvery : kMaintenancePause, stop)) return;
     Lock lock(mutex_);
     changed_.wait_for(lock.native(), kMaintenanceEvery, [&]() BERTH_REQUIRES(mutex_) {
       return is_woken_ || stopping_ || stop.stop_requested();

@@ -191,6 +191,7 @@ bool ClusterView::IsProved(const ipam::Pool& pool, bool exists) const {
 void ClusterView::Distrust() {
   const Lock lock(mutex_);
   proofs_.clear();
+  shared_listed_at_ = 0;
   for (auto& [name, known] : pools_) known.version = 0;
 }
 

@@ -79,7 +79,8 @@ class ClusterView {
   [[nodiscard]] std::size_t CountProofs() const;
   // Returns all known pools, except those that ReadLatest did not find.
   [[nodiscard]] std::vector<ipam::PoolView> AllPools() const;
-  // Call when the API server was restored from a backup: Pools returns no pool until ReadLatest finds it again.
+  // Call when the API server was restored from a backup: Pools returns no pool until ReadLatest finds it again, and
+  // HasNoneInShared returns false until the Shared blocks are listed again.
   void Distrust();
   // A missing Node counts as a Node without labels. Requires: the Node was listed.
   [[nodiscard]] ipam::Labels NodeLabels() const;

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "base/check.h"
 #include "base/mutex.h"
 
@@ -285,7 +287,7 @@ void OwnBlocks::AwaitDeferred(SteadyTime deadline) {
   });
 }
 
-BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) {
+BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) noexcept {
   const Lock lock(mutex_);
   const StatePointer state = core_.Find(seen->name);
   if (state == nullptr) return nullptr;
@@ -295,12 +297,17 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) 
   const auto offset = ipam::Find(*given->block, change.attachment);
   BERTH_CHECK(offset.has_value());
   // Store the note under the lock: no patch carries the address before, so the address can still be taken back.
-  if (!directory_.NoteHandedOut({.attachment = change.attachment,
-                                 .block = given->block->name,
-                                 .block_uid = given->block->uid,
-                                 .offset = *offset,
-                                 .entry = given->block->allocations.at(*offset)})) {
+  const auto noted = directory_.NoteHandedOut({.attachment = change.attachment,
+                                               .block = given->block->name,
+                                               .block_uid = given->block->uid,
+                                               .offset = *offset,
+                                               .entry = given->block->allocations.at(*offset)});
+  if (!noted) {
     Core::UndoHandOut(*state, given->id);
+    spdlog::warn(
+        "an ADD waits for its patch, because the agent cannot store the note of an address block={} err=\"{}\"",
+        given->block->name,
+        noted.error().message);
     return nullptr;
   }
   ForgetNoteOnceSettled(given->id, change.attachment, given->block->name);

@@ -103,7 +103,8 @@ class OwnBlocks {
   // entry is written, given back or lost. Returns the block as Snapshot shows it from now on. The entry goes with each
   // patch of the block, like a deferred change, until it is written. Returns nullptr if no address may be handed out,
   // or if the note cannot be stored; the caller then uses Edit. Requires: the caller holds the ownership of the node.
-  [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change);
+  // An exception ends the process: a patch would write an address that has no note and that nobody was told.
+  [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change) noexcept;
   // Returns the attachments of all handed-out addresses whose entries are not written.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.

@@ -13,6 +13,8 @@
 #include "agent/call_runtime.h"
 #include "crds/block.h"
 #include "crds/names.h"
+#include "k8sclient/resource_version.h"
+#include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::agent {
@@ -51,7 +53,13 @@ Expected<nlohmann::json> Quarantine::Read(const std::string& name, SteadyTime de
                      {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}});
   if (!object) return object;
   const Lock lock(mutex_);
-  if (const auto known = blocks_.find(name); known != blocks_.end()) known->second = object->dump();
+  const auto known = blocks_.find(name);
+  if (known == blocks_.end()) return object;
+  const std::uint64_t version =
+      k8sclient::ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*object, "metadata"), "resourceVersion"));
+  if (version < read_versions_[name]) return object;  // another thread has read a newer text
+  read_versions_[name] = version;
+  known->second = object->dump();
   return object;
 }
 

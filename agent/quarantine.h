@@ -55,7 +55,8 @@ class Quarantine {
   k8sclient::Clock& clock_;
   mutable Mutex mutex_;
   Blocks blocks_ BERTH_GUARDED_BY(mutex_);
-  agent_core::RetryPause retry_pause_;  // used only by the maintenance loop
+  std::map<std::string, std::uint64_t> read_versions_ BERTH_GUARDED_BY(mutex_);  // of the texts that Read stored
+  agent_core::RetryPause retry_pause_;                                           // used only by the maintenance loop
 };
 
 }  // namespace berth::agent
