@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/timestamp.h"
 #include "crds/meta_reader.h"
 #include "crds/names.h"
-#include "crds/timestamp.h"
 #include "ipam/pool.h"
 #include "json/field_reader.h"
 

@@ -105,7 +105,12 @@ void Credentials::Reject(const CredentialSnapshot& rejected) {
 
 bool Credentials::IsFresh() const {
   if (!snapshot_ || rejected_ || clock_.Now() - read_at_ >= kRereadAfter) return false;
-  return !exec_ || !exec_->expires || clock_.WallNow() < *exec_->expires;
+  return !exec_ || !HasExpired(*exec_);
+}
+
+bool Credentials::HasExpired(const ExecCredential& credential) const {
+  // In milliseconds, because a clock's nanoseconds overflow in the year 2262.
+  return credential.expires && std::chrono::floor<std::chrono::milliseconds>(clock_.WallNow()) >= *credential.expires;
 }
 
 Expected<std::string> Credentials::Text(const Material& material, const char* what) const {
@@ -164,7 +169,7 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
 }
 
 Expected<void> Credentials::ReadExec(const ExecPlugin& plugin, const CallOptions& options, CredentialSnapshot& into) {
-  if (!exec_ || (exec_->expires && clock_.WallNow() >= *exec_->expires)) {
+  if (!exec_ || HasExpired(*exec_)) {
     Expected<ExecCredential> run = RunExecPlugin(plugin, config_, into.certificate_authority_pem, options, log_);
     if (!run) return std::unexpected(std::move(run.error()));
     exec_ = std::move(*run);

@@ -50,6 +50,7 @@ class Credentials {
 
  private:
   [[nodiscard]] bool IsFresh() const BERTH_REQUIRES(mutex_);
+  [[nodiscard]] bool HasExpired(const ExecCredential& credential) const;
   [[nodiscard]] Expected<CredentialSnapshot> Read(const CallOptions& options);
   [[nodiscard]] Expected<void> ReadExec(const ExecPlugin& plugin, const CallOptions& options, CredentialSnapshot& into);
   [[nodiscard]] Expected<std::string> Authorities() const;

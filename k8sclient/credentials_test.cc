@@ -197,6 +197,12 @@ TEST_F(ExecCredentialsTest, ThePluginRunsAgainWhenItsCredentialHasExpired) {
   EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer 2"}));
 }
 
+TEST_F(ExecCredentialsTest, ACredentialThatExpiresInTheYear9999StaysGood) {
+  Credentials credentials = MakeExec(R"(,"expirationTimestamp":"9999-12-31T23:59:59Z")");
+  (void)credentials.Current({});
+  EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer 1"}));
+}
+
 TEST_F(ExecCredentialsTest, ThePluginRunsAgainWhenItsCredentialIsRejected) {
   Credentials credentials = MakeExec("");
   const auto first = *credentials.Current({});

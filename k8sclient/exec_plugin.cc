@@ -3,11 +3,11 @@
 #include "k8sclient/exec_plugin.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/timestamp.h"
 #include "k8sclient/base64.h"
 #include "k8sclient/child_process.h"
 #include "k8sclient/text_at.h"
@@ -44,63 +44,7 @@ std::vector<std::string> Environment(const ExecPlugin& plugin, const std::string
   return environment;
 }
 
-// Reads `digits` decimal digits at `at` and moves behind them.
-std::optional<int> Digits(std::string_view text, std::size_t& at, std::size_t digits) {
-  int value = 0;
-  const std::string_view part = text.substr(std::min(at, text.size()), digits);
-  const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), value);
-  if (failure != std::errc() || part.size() != digits || end != part.data() + digits || part[0] == '-') return {};
-  at += digits;
-  return value;
-}
-
-bool Skip(std::string_view text, std::size_t& at, std::string_view one_of) {
-  if (at >= text.size() || one_of.find(text[at]) == std::string_view::npos) return false;
-  ++at;
-  return true;
-}
-
-// Reads "Z" or "+02:00" at `at`; the text must end there.
-std::optional<std::chrono::minutes> Offset(std::string_view text, std::size_t at) {
-  if (text.substr(at) == "Z" || text.substr(at) == "z") return std::chrono::minutes(0);
-  const bool behind = at < text.size() && text[at] == '-';
-  if (!Skip(text, at, "+-")) return {};
-  const auto hours = Digits(text, at, 2);
-  if (!hours || !Skip(text, at, ":")) return {};
-  const auto minutes = Digits(text, at, 2);
-  if (!minutes || at != text.size()) return {};
-  const std::chrono::minutes offset = std::chrono::hours(*hours) + std::chrono::minutes(*minutes);
-  return behind ? -offset : offset;
-}
-
 }  // namespace
-
-std::optional<std::chrono::system_clock::time_point> ParseTime(const std::string& text) {
-  std::size_t at = 0;
-  const auto year = Digits(text, at, 4);
-  if (!year || !Skip(text, at, "-")) return {};
-  const auto month = Digits(text, at, 2);
-  if (!month || !Skip(text, at, "-")) return {};
-  const auto day = Digits(text, at, 2);
-  if (!day || !Skip(text, at, "Tt ")) return {};
-  const auto hour = Digits(text, at, 2);
-  if (!hour || !Skip(text, at, ":")) return {};
-  const auto minute = Digits(text, at, 2);
-  if (!minute || !Skip(text, at, ":")) return {};
-  const auto second = Digits(text, at, 2);
-  if (!second) return {};
-  if (Skip(text, at, ".")) {
-    while (Skip(text, at, "0123456789")) {
-    }
-  }
-  const auto offset = Offset(text, at);
-  const std::chrono::year_month_day date{std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
-                                         std::chrono::day(static_cast<unsigned>(*day))};
-  if (!offset || !date.ok() || *hour > 23 || *minute > 59 || *second > 60) return {};
-  return std::chrono::sys_days(date) + std::chrono::hours(*hour) + std::chrono::minutes(*minute) +
-         std::chrono::seconds(*second) - *offset;
-}
 
 Expected<ExecCredential> ParseExecCredential(const std::string& output, const std::string& api_version) {
   const json document = json::parse(output, nullptr, /*allow_exceptions=*/false);
@@ -124,8 +68,9 @@ Expected<ExecCredential> ParseExecCredential(const std::string& output, const st
   }
   const std::string expires = TextAt(*status, "expirationTimestamp");
   if (expires.empty()) return credential;
-  credential.expires = ParseTime(expires);
-  if (!credential.expires) return Fail(ErrorCode::kUnauthenticated, "its expirationTimestamp is not a time");
+  const Expected<std::int64_t> unix_ms = ParseTimestamp(expires);
+  if (!unix_ms) return Fail(ErrorCode::kUnauthenticated, "its expirationTimestamp is not a time");
+  credential.expires.emplace(std::chrono::milliseconds(*unix_ms));
   return credential;
 }
 

@@ -20,7 +20,7 @@ struct ExecCredential {
   std::string token = {};
   std::string certificate_pem = {};  // with key_pem
   std::string key_pem = {};
-  std::optional<std::chrono::system_clock::time_point> expires = {};
+  std::optional<std::chrono::sys_time<std::chrono::milliseconds>> expires = {};
 };
 
 // Blocks until the plugin ends. At the time limit, kills the plugin and its process group. If the plugin fails, its
@@ -32,9 +32,5 @@ struct ExecCredential {
 
 // Parses the output of a plugin. For RunExecPlugin and tests. Errors: kUnauthenticated.
 [[nodiscard]] Expected<ExecCredential> ParseExecCredential(const std::string& output, const std::string& api_version);
-
-// Parses a time of RFC 3339, as Kubernetes writes it: "2026-03-01T12:00:00Z". The text may have a fraction, which is
-// ignored, and an offset.
-[[nodiscard]] std::optional<std::chrono::system_clock::time_point> ParseTime(const std::string& text);
 
 }  // namespace berth::k8sclient

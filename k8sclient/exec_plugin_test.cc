@@ -154,38 +154,5 @@ constexpr OutputCase kOutputCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, ExecOutput, ::testing::ValuesIn(kOutputCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-struct TimeCase {
-  const char* name;
-  const char* text;
-  long want;  // seconds since 1970; -1: not a time
-};
-class ParseTimeTable : public ::testing::TestWithParam<TimeCase> {};
-
-TEST_P(ParseTimeTable, ReadsRfc3339AndNothingElse) {
-  const auto time = ParseTime(GetParam().text);
-  ASSERT_EQ(time.has_value(), GetParam().want >= 0);
-  if (GetParam().want >= 0) {
-    EXPECT_EQ(std::chrono::duration_cast<seconds>(time->time_since_epoch()).count(), GetParam().want);
-  }
-}
-
-constexpr TimeCase kTimeCases[] = {
-    {"Utc", "2026-03-01T12:00:00Z", 1772366400},
-    {"Fraction", "2026-03-01T12:00:00.123456Z", 1772366400},
-    {"East", "2026-03-01T14:00:00+02:00", 1772366400},
-    {"West", "2026-03-01T06:30:00-05:30", 1772366400},
-    {"LeapDay", "2024-02-29T00:00:00Z", 1709164800},
-    {"NoLeapDay", "2026-02-29T00:00:00Z", -1},
-    {"NoZone", "2026-03-01T12:00:00", -1},
-    {"TextBehind", "2026-03-01T12:00:00Zx", -1},
-    {"Hour24", "2026-03-01T24:00:00Z", -1},
-    {"Signed", "2026-03-01T-1:00:00Z", -1},
-    {"DateOnly", "2026-03-01", -1},
-    {"Empty", "", -1},
-    {"HalfAnOffset", "2026-03-01T12:00:00+02", -1},
-};
-INSTANTIATE_TEST_SUITE_P(Table, ParseTimeTable, ::testing::ValuesIn(kTimeCases),
-                         [](const auto& c) { return std::string(c.param.name); });
-
 }  // namespace
 }  // namespace berth::k8sclient

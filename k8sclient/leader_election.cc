@@ -3,13 +3,13 @@
 #include "k8sclient/leader_election.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <thread>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "base/timestamp.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/url.h"
 #include "k8sclient/verbs.h"
@@ -87,22 +87,8 @@ LeaderElector::LeaderElector(Api& api, Clock& clock, ElectionOptions options)
 }
 
 std::string LeaderElector::WallNow() {
-  const auto now = std::chrono::floor<std::chrono::microseconds>(clock_.WallNow());
-  const auto day = std::chrono::floor<std::chrono::days>(now);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(now - day);
-  char text[40];  // "2026-03-01T12:00:00.000000Z"
-  const int size = std::snprintf(text,
-                                 sizeof(text),
-                                 "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ",
-                                 static_cast<int>(date.year()),
-                                 static_cast<unsigned>(date.month()),
-                                 static_cast<unsigned>(date.day()),
-                                 static_cast<int>(time.hours().count()),
-                                 static_cast<int>(time.minutes().count()),
-                                 static_cast<int>(time.seconds().count()),
-                                 static_cast<int>(time.subseconds().count()));
-  return {text, static_cast<std::size_t>(size)};
+  const auto now = std::chrono::floor<std::chrono::milliseconds>(clock_.WallNow());
+  return FormatMicroTimestamp(now.time_since_epoch().count());
 }
 
 Expected<std::optional<LeaderElector::StoredLease>> LeaderElector::Read(const CallOptions& options) {

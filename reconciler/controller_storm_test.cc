@@ -173,7 +173,7 @@ class Storm {
     if (Below(3) == 0) {
       const auto wall = clock_.WallNow().time_since_epoch() + std::chrono::seconds(Below(20));
       const auto end = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
-      spec["expires"] = crds::FormatTimestamp(end);
+      spec["expires"] = FormatTimestamp(end);
     }
     api_.Put(std::string(crds::kReservationsPath),
              {{"metadata", {{"name", "r" + std::to_string(Below(3))}}}, {"spec", spec}});

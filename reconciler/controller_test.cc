@@ -181,7 +181,7 @@ TEST_F(ControllerTest, AReservationEndsAtItsTime) {
   PutBlock("web", "10.55.0.0/26", json::object());
   const auto wall = clock_.WallNow().time_since_epoch() + std::chrono::hours(1);
   const auto end = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
-  PutReservation("r", {{"addresses", {"10.55.0.4"}}, {"expires", crds::FormatTimestamp(end)}});
+  PutReservation("r", {{"addresses", {"10.55.0.4"}}, {"expires", FormatTimestamp(end)}});
   Settle();
   EXPECT_EQ(EntryAt("10.55.0.0-26", "4"), "! r");
   const auto now = clock_.WallNow().time_since_epoch();

@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "base/timestamp.h"
 #include "crds/block.h"
 #include "crds/names.h"
-#include "crds/timestamp.h"
 #include "k8sclient/server_clock.h"
 #include "k8sclient/testing/fake_clock.h"
 #include "k8sclient/testing/model_api.h"

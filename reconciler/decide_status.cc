@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/timestamp.h"
 #include "crds/names.h"
-#include "crds/timestamp.h"
 
 namespace berth::reconciler {
 
@@ -18,7 +18,7 @@ crds::Condition MakeCondition(std::string_view type, bool status, Reason why, st
           .status = status ? "True" : "False",
           .reason = std::move(why.reason),
           .message = std::move(why.message),
-          .last_transition_time = crds::FormatTimestamp(now.unix_ms),
+          .last_transition_time = FormatTimestamp(now.unix_ms),
           .observed_generation = generation};
 }
 

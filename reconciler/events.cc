@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/timestamp.h"
 #include "crds/names.h"
-#include "crds/timestamp.h"
 #include "reconciler/decide_status.h"
 
 namespace berth::reconciler {
@@ -130,7 +130,7 @@ std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPo
 }
 
 nlohmann::json EventOf(const Announcement& announcement, std::int64_t now_ms) {
-  const std::string now = crds::FormatTimestamp(now_ms);
+  const std::string now = FormatTimestamp(now_ms);
   return {{"apiVersion", "v1"},
           {"kind", "Event"},
           {"metadata", {{"name", EventName(announcement, now_ms)}, {"namespace", "default"}}},

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/timestamp.h"
 #include "crds/names.h"
-#include "crds/timestamp.h"
 #include "ipam/test_values.h"
 #include "reconciler/decide.h"
 #include "reconciler/read_objects.h"
@@ -122,7 +122,7 @@ class TestWorld {
   TestWorld& Reservation(const std::string& name, const std::vector<std::string>& addresses,
                          std::int64_t expires_ms = 0, const std::string& space = "default") {
     json spec = {{"space", space}, {"addresses", addresses}};
-    if (expires_ms != 0) spec["expires"] = crds::FormatTimestamp(expires_ms);
+    if (expires_ms != 0) spec["expires"] = FormatTimestamp(expires_ms);
     const json object = {{"metadata", Metadata(name, "uid-of-" + name)}, {"spec", spec}};
     world.reservations.insert_or_assign(name, ReadReservation(object).value());
     return *this;

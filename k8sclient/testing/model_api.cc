@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "crds/timestamp.h"
+#include "base/timestamp.h"
 #include "k8sclient/testing/model_schema.h"
 
 namespace berth::k8sclient::testing {
@@ -17,7 +17,7 @@ namespace {
 
 std::string Now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return crds::FormatTimestamp(std::chrono::floor<std::chrono::milliseconds>(now).count());
+  return FormatTimestamp(std::chrono::floor<std::chrono::milliseconds>(now).count());
 }
 
 bool IsName(const std::string& name) {

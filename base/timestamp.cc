@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RFC 3339, parsed and printed by our own code: GCC 12 has neither std::chrono::parse nor std::format.
-#include "crds/timestamp.h"
+#include "base/timestamp.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace berth::crds {
+namespace berth {
 
 namespace {
 
@@ -137,4 +137,4 @@ std::string FormatMicroTimestamp(std::int64_t unix_ms) {
   return FormatSeconds(calendar) + '.' + Digits(calendar.time.subseconds().count(), 3) + "000Z";
 }
 
-}  // namespace berth::crds
+}  // namespace berth

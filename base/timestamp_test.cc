@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timestamps: which texts are accepted, and which are refused.
-#include "crds/timestamp.h"
+#include "base/timestamp.h"
 
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace berth::crds {
+namespace berth {
 namespace {
 
 struct ParseCase {
@@ -50,6 +50,8 @@ const ParseCase kParseCases[] = {
     {"DotWithoutDigit", "2027-01-31T12:00:00.Z", std::nullopt},
     {"Sign", "+027-01-31T12:00:00Z", std::nullopt},
     {"TextBehind", "2027-01-31T12:00:00Z ", std::nullopt},
+    {"SignedHour", "2027-01-31T-1:00:00Z", std::nullopt},
+    {"HalfAnOffset", "2027-01-31T12:00:00+02", std::nullopt},
     {"OffsetTooLarge", "2027-01-31T12:00:00+24:00", std::nullopt},
 };
 INSTANTIATE_TEST_SUITE_P(Table, TimestampParse, testing::ValuesIn(kParseCases),
@@ -70,4 +72,4 @@ TEST(Timestamp, IsTheSameAfterFormattingAndParsing) {
 }
 
 }  // namespace
-}  // namespace berth::crds
+}  // namespace berth

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace berth::crds {
+namespace berth {
 
 // Parses "2027-01-31T12:00:00Z", also with fractions of a second and offsets such as +02:00. Cuts digits after the
 // millisecond. Errors: kInvalid, with the quoted text: malformed, no such day, a leap second, a year after 9999.
@@ -20,4 +20,4 @@ namespace berth::crds {
 // Like FormatTimestamp, with six digits after the second, like metav1.MicroTime in Leases.
 [[nodiscard]] std::string FormatMicroTimestamp(std::int64_t unix_ms);
 
-}  // namespace berth::crds
+}  // namespace berth
