@@ -16,8 +16,8 @@
 #include "k8sclient/clock.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
+#include "k8sclient/openssl.h"
 #include "k8sclient/status.h"
-#include "k8sclient/tls.h"
 #include "k8sclient/verbs.h"
 #include "node/node_mode.h"
 

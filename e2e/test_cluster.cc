@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "ipam/prefix.h"
-#include "k8sclient/base64.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/kubeconfig.h"
+#include "k8sclient/openssl.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::e2e {

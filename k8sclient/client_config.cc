@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "k8sclient/certificate.h"
+#include "k8sclient/openssl.h"
 #include "k8sclient/url.h"
 
 namespace berth::k8sclient {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientConfig: files, the user name, and the configuration of a pod; also base64.
+// ClientConfig: files, the user name, and the configuration of a pod.
 #include "k8sclient/client_config.h"
 
 #include <cstdio>
@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include "k8sclient/base64.h"
 #include "k8sclient/testing/test_certificates.h"
 
 namespace berth::k8sclient {
@@ -100,47 +99,6 @@ TEST_F(ReadWholeFileTest, RefusesWhatIsTooLargeMissingOrAFolder) {
     ASSERT_FALSE(text.has_value()) << path;
     EXPECT_EQ(text.error().code, ErrorCode::kIo);
     EXPECT_NE(text.error().message.find(path), std::string::npos);
-  }
-}
-
-struct Base64Case {
-  const char* name;
-  const char* text;
-  const char* want;  // null: refused
-};
-class Base64Table : public ::testing::TestWithParam<Base64Case> {};
-
-TEST_P(Base64Table, DecodesOrRefuses) {
-  const auto bytes = DecodeBase64(GetParam().text);
-  ASSERT_EQ(bytes.has_value(), GetParam().want != nullptr);
-  if (GetParam().want != nullptr) {
-    EXPECT_EQ(*bytes, GetParam().want);
-  }
-}
-
-constexpr Base64Case kBase64Cases[] = {
-    {"Empty", "", ""},
-    {"NoPadding", "YWJj", "abc"},
-    {"OnePadding", "YWI=", "ab"},
-    {"TwoPaddings", "YQ==", "a"},
-    {"LineBreaks", " YW\r\nJj\n", "abc"},
-    {"PaddingMissing", "YQ", nullptr},
-    {"PaddingInside", "YQ==YWJj", nullptr},
-    {"PaddingOnly", "====", nullptr},
-    {"OnePaddingOnly", "=", nullptr},
-    {"UrlAlphabet", "_-_-", nullptr},
-    {"Foreign", "YW*j", nullptr},
-};
-INSTANTIATE_TEST_SUITE_P(Table, Base64Table, ::testing::ValuesIn(kBase64Cases),
-                         [](const auto& c) { return std::string(c.param.name); });
-
-TEST(Base64, EveryByteSurvives) {
-  std::string bytes;
-  for (int i = 0; i < 600; ++i) {
-    const auto decoded = DecodeBase64(EncodeBase64(bytes));
-    ASSERT_TRUE(decoded.has_value());
-    ASSERT_EQ(*decoded, bytes);
-    bytes += static_cast<char>(i);
   }
 }
 

@@ -19,7 +19,7 @@
 #include "ipam/address.h"
 #include "k8sclient/curl_handles.h"
 #include "k8sclient/freed.h"
-#include "k8sclient/tls.h"
+#include "k8sclient/openssl.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -65,6 +65,15 @@ curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   // If an old kernel refuses this option, the connection works without it.
   setsockopt(opened, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
   return opened;
+}
+
+// Sets up libcurl and OpenSSL once.
+void StartCurl() {
+  static const CURLcode kStarted = [] {
+    StartOpenSsl();
+    return curl_global_init(CURL_GLOBAL_DEFAULT);
+  }();
+  BERTH_CHECK(kStarted == CURLE_OK);
 }
 
 curl_blob Blob(const std::string& text) {

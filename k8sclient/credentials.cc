@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "k8sclient/base64.h"
+#include "k8sclient/openssl.h"
 
 namespace berth::k8sclient {
 namespace {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/timestamp.h"
-#include "k8sclient/base64.h"
 #include "k8sclient/child_process.h"
+#include "k8sclient/openssl.h"
 #include "k8sclient/text_at.h"
 
 namespace berth::k8sclient {

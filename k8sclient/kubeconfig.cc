@@ -12,7 +12,7 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include "k8sclient/base64.h"
+#include "k8sclient/openssl.h"
 
 namespace berth::k8sclient {
 namespace {
