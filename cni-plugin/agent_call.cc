@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/descriptor.h"
 #include "cni-plugin/agent_socket.h"
-#include "cni-plugin/descriptor.h"
 #include "cni-plugin/netns.h"
 #include "cni/forward.h"
 #include "cni/resolv_conf.h"

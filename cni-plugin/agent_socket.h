@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "cni-plugin/agent_answer.h"
 #include "cni-plugin/deadline.h"
-#include "cni-plugin/descriptor.h"
 
 namespace berth::cni_plugin {
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cni-plugin/descriptor.h"
+#include "base/descriptor.h"
 #include "cni-plugin/plugin.h"
 
 namespace berth::cni_plugin {

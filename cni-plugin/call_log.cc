@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cni-plugin/descriptor.h"
+#include "base/descriptor.h"
 
 namespace berth::cni_plugin {
 

@@ -20,7 +20,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cni-plugin/descriptor.h"
+#include "base/descriptor.h"
 
 namespace berth::cni_plugin {
 

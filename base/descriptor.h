@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace berth::cni_plugin {
+namespace berth {
 
 class Descriptor {
  public:
@@ -29,4 +29,4 @@ class Descriptor {
   int number_ = -1;
 };
 
-}  // namespace berth::cni_plugin
+}  // namespace berth
