@@ -15,6 +15,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "ipam/address.h"
 #include "k8sclient/curl_handles.h"
@@ -329,7 +330,7 @@ class Connection::Transfer {
     if (const long status = Status(); status == 204 || status == 304) return CURLE_OK;
     curl_header* header = nullptr;
     if (curl_easy_header(easy_, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header) == CURLHE_OK) {
-      return header->amount == 1 && Lower(header->value) == "chunked" ? CURLE_OK : CURLE_WEIRD_SERVER_REPLY;
+      return header->amount == 1 && EqualAnyCase(header->value, "chunked") ? CURLE_OK : CURLE_WEIRD_SERVER_REPLY;
     }
     if (curl_easy_header(easy_, "Content-Length", 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return CURLE_PARTIAL_FILE;
     curl_off_t length = -1;

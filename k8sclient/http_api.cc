@@ -10,7 +10,6 @@
 #include "k8sclient/connection.h"
 #include "k8sclient/credentials.h"
 #include "k8sclient/line_splitter.h"
-#include "k8sclient/proxy.h"
 #include "k8sclient/status.h"
 
 namespace berth::k8sclient {

@@ -7,8 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "k8sclient/proxy.h"
-
 namespace berth::k8sclient {
 namespace {
 
