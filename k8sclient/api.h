@@ -6,6 +6,7 @@
 // an Api means that no complete answer came, and its code says whether the request can have changed anything.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,10 @@ namespace berth::k8sclient {
 enum class Method : std::uint8_t { kGet, kPost, kPut, kPatch, kDelete };
 
 // "GET", for messages and for the wire.
-[[nodiscard]] std::string_view ToString(Method method);
+[[nodiscard]] constexpr std::string_view ToString(Method method) {
+  constexpr std::array<std::string_view, 5> kNames = {"GET", "POST", "PUT", "PATCH", "DELETE"};
+  return kNames.at(static_cast<std::size_t>(method));
+}
 
 // True if the method can change the server's state. If the answer to a write is lost, the error is kUnknownOutcome.
 [[nodiscard]] constexpr bool IsWrite(Method method) { return method != Method::kGet; }
