@@ -38,7 +38,7 @@ constexpr std::chrono::minutes kRetireMax{2};
 constexpr timespec kPassiveLook{.tv_sec = 0, .tv_nsec = 200'000'000};
 
 Expected<k8sclient::ClientConfig> LoadConfig(const std::string& kubeconfig) {
-  if (kubeconfig.empty()) return k8sclient::InClusterConfig(k8sclient::ProcessEnvironment, k8sclient::ReadWholeFile);
+  if (kubeconfig.empty()) return k8sclient::InClusterConfig(k8sclient::ProcessEnvironment);
   return k8sclient::LoadKubeconfig({kubeconfig}, /*context=*/"", k8sclient::ReadWholeFile);
 }
 
@@ -214,9 +214,9 @@ int RunAgent(RunOptions options) {
     spdlog::error("--node is not given: name the node this agent runs on (in a pod: the field spec.nodeName)");
     return EXIT_FAILURE;
   }
-  auto api = k8sclient::HttpApi::Make(*std::move(config),
-                                      {.user_agent = "berth-agent/" + options.version,
-                                       .log = [](const std::string& line) { spdlog::warn("{}", line); }});
+  auto api = k8sclient::MakeHttpApi(*std::move(config),
+                                    {.user_agent = "berth-agent/" + options.version,
+                                     .log = [](const std::string& line) { spdlog::warn("{}", line); }});
   if (!api) return Complain(api.error());
 
   // The main thread takes these signals with sigwait, so all threads block them.

@@ -23,7 +23,7 @@ Expected<BenchCluster> BenchCluster::Open(const std::string& kubeconfig) {
   auto config =
       k8sclient::LoadKubeconfig(k8sclient::SplitKubeconfigList(kubeconfig), /*context=*/"", k8sclient::ReadWholeFile);
   if (!config) return std::unexpected(config.error());
-  auto api = k8sclient::HttpApi::Make(*std::move(config), {.user_agent = "berth-bench"});
+  auto api = k8sclient::MakeHttpApi(*std::move(config), {.user_agent = "berth-bench"});
   if (!api) return std::unexpected(api.error());
   return BenchCluster(*std::move(api));
 }

@@ -43,7 +43,7 @@ Expected<Agents> MakeAgents(const ClaimsOptions& options, ClaimCounts& counts) {
   if (!config) return std::unexpected(config.error());
   Agents agents;
   for (int index = 0; index < options.agents; ++index) {
-    auto api = k8sclient::HttpApi::Make(*config, {.user_agent = "berth-agent"});
+    auto api = k8sclient::MakeHttpApi(*config, {.user_agent = "berth-agent"});
     if (!api) return std::unexpected(api.error());
     auto node = AgentNode::Make(std::make_unique<CountedApi>(*std::move(api), std::string(crds::kBlocksPath), counts),
                                 {.node = fmt::format("claimer-{:04}", index),

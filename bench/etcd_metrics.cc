@@ -18,7 +18,7 @@ Expected<EtcdMetrics> EtcdMetrics::Make(const std::string& url, const std::strin
   config.certificate_authority.path = pki + "/etcd-ca.crt";
   config.client_certificate.path = pki + "/etcd-client.crt";
   config.client_key.path = pki + "/etcd-client.key";
-  auto api = k8sclient::HttpApi::Make(std::move(config), {.user_agent = "berth-bench"});
+  auto api = k8sclient::MakeHttpApi(std::move(config), {.user_agent = "berth-bench"});
   if (!api) return std::unexpected(api.error());
   metrics.api_ = *std::move(api);
   return metrics;

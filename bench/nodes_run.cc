@@ -125,7 +125,7 @@ class NodesRun {
     auto config = k8sclient::LoadKubeconfig({options_.agent_kubeconfig}, /*context=*/"", k8sclient::ReadWholeFile);
     if (!config) return std::unexpected(config.error());
     for (int index = 0; index < options_.nodes; ++index) {
-      auto api = k8sclient::HttpApi::Make(*config, {.user_agent = "berth-agent"});
+      auto api = k8sclient::MakeHttpApi(*config, {.user_agent = "berth-agent"});
       if (!api) return std::unexpected(api.error());
       auto node = AgentNode::Make(*std::move(api),
                                   {.node = fmt::format("node-{:04}", index),

@@ -52,13 +52,13 @@ int Fail(const Error& error) {
   return kFailed;
 }
 
-Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
+Expected<std::unique_ptr<k8sclient::Api>> Connect(const Options& options) {
   std::vector<std::string> files = k8sclient::SplitKubeconfigList(Variable("KUBECONFIG"));
   if (!options.kubeconfig.empty()) files = {options.kubeconfig};
   if (files.empty()) files = {Variable("HOME") + "/.kube/config"};
   auto config = k8sclient::LoadKubeconfig(files, options.context, k8sclient::ReadWholeFile);
   if (!config) return std::unexpected(config.error());
-  return k8sclient::HttpApi::Make(*std::move(config), {.user_agent = std::string("berthctl/") + kVersion});
+  return k8sclient::MakeHttpApi(*std::move(config), {.user_agent = std::string("berthctl/") + kVersion});
 }
 
 Colours ColoursOf(const Options& options) {

@@ -92,7 +92,7 @@ Expected<DirectPlace> FindDirectPlace(const cni::NetworkConfig& config) {
   const std::string& socket = config.ipam.agent_socket;
   auto directory = node::NodeDirectory::Open(socket.substr(0, socket.rfind('/')), *node, client->server);
   if (!directory) return std::unexpected(directory.error());
-  auto api = k8sclient::HttpApi::Make(*std::move(client), {.user_agent = "berth-direct"});
+  auto api = k8sclient::MakeHttpApi(*std::move(client), {.user_agent = "berth-direct"});
   if (!api) return KubeconfigError(api.error());
   return DirectPlace{
       .node = *std::move(node), .state = *std::move(state), .directory = *std::move(directory), .api = *std::move(api)};

@@ -41,7 +41,7 @@ class FaultProxyTest : public testing::Test {
                 .certificate_authority = authority_.certificate_pem(),
                 .client_certificate = client_.certificate_pem,
                 .client_key = client_.key_pem}),
-        api_(k8sclient::HttpApi::Make({.source = "test", .server = proxy_.Url()}).value()) {}
+        api_(k8sclient::MakeHttpApi({.source = "test", .server = proxy_.Url()}).value()) {}
 
   Expected<k8sclient::Response> Patch(const CallOptions& options = CallOptions::Within(seconds(10))) {
     return api_->Call({.method = Method::kPatch, .path = "/x", .body = "{}"}, options);
@@ -55,7 +55,7 @@ class FaultProxyTest : public testing::Test {
   ScriptedServer server_;
   Identity client_;
   FaultProxy proxy_;
-  std::unique_ptr<k8sclient::HttpApi> api_;
+  std::unique_ptr<k8sclient::Api> api_;
 };
 
 TEST_F(FaultProxyTest, PassesRequestsAndAnswersThrough) {

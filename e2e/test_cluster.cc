@@ -81,7 +81,7 @@ Upstream UpstreamOf(const std::string& kubeconfig_path) {
 }
 
 TestCluster::TestCluster(const std::string& admin_kubeconfig_path)
-    : config_(Load(admin_kubeconfig_path)), api_(Must(k8sclient::HttpApi::Make(config_), "client")) {}
+    : config_(Load(admin_kubeconfig_path)), api_(Must(k8sclient::MakeHttpApi(config_), "client")) {}
 
 TestCluster::~TestCluster() {
   // An error does not matter: the cluster may be gone already.

@@ -79,7 +79,7 @@ class TestCluster {
   void Remove(const std::string& path);
 
   k8sclient::ClientConfig config_;
-  std::unique_ptr<k8sclient::HttpApi> api_;
+  std::unique_ptr<k8sclient::Api> api_;
   std::string marker_;  // name of the marker block; empty: not created yet
   int marks_ = 0;
 };

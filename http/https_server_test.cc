@@ -86,13 +86,13 @@ class HttpsServerTest : public testing::Test {
     ASSERT_TRUE(started) << started.error().message;
     server_ = *std::move(started);
   }
-  [[nodiscard]] std::unique_ptr<k8sclient::HttpApi> Client(const Authority& authority, ClientConfig config = {}) const {
+  [[nodiscard]] std::unique_ptr<k8sclient::Api> Client(const Authority& authority, ClientConfig config = {}) const {
     config.server = "https://127.0.0.1:" + std::to_string(server_->tcp_port());
     config.certificate_authority.text = authority.certificate_pem();
     return k8sclient::testing::MakeApi(std::move(config));
   }
   // The answer's body, or its status if it is a refusal, or the error if no answer came.
-  static std::string Ask(k8sclient::HttpApi& client, std::string body = "{}") {
+  static std::string Ask(k8sclient::Api& client, std::string body = "{}") {
     const auto answer = client.Call({.method = Method::kPost, .path = "/filter", .body = std::move(body)}, Soon());
     if (!answer) return "no answer: " + answer.error().message;
     return answer->ok() ? answer->body : "status " + std::to_string(answer->status);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Api: sends single requests and watches to an API server.
 //
-// HttpApi talks to a real API server; tests use simulated ones. If the server answers, with any HTTP status, the result
-// is a Response. status.h turns a refusal into an Error, so real and simulated servers share one table. An Error from
-// an Api means that no complete answer came, and its code says whether the request can have changed anything.
+// MakeHttpApi makes one for a real API server; tests use simulated ones. If the server answers, with any HTTP status,
+// the result is a Response. status.h turns a refusal into an Error, so real and simulated servers share one table. An
+// Error from an Api means that no complete answer came, and its code says whether the request can have changed
+// anything.
 #pragma once
 
 #include <array>
@@ -79,6 +80,8 @@ struct CallOptions {
   // An Api that has the whole answer at once may leave it in the Response instead. If the connection breaks after the
   // sink got a piece, the Api does not send the request again.
   BodySink body = {};
+  // If set, the call ends with kTimeout when no data arrives for this long after the request was sent.
+  std::optional<std::chrono::milliseconds> idle_max = {};
 
   [[nodiscard]] static CallOptions Within(std::chrono::milliseconds limit, std::stop_token stop = {}) {
     return {.deadline = std::chrono::steady_clock::now() + limit, .stop = std::move(stop)};

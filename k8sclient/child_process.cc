@@ -31,10 +31,6 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-std::unexpected<Error> Failed(ErrorCode code, const ChildCommand& command, const std::string& why) {
-  return Fail(code, "run \"" + command.program + "\": " + why);
-}
-
 class Child {
  public:
   Child() = default;
@@ -45,10 +41,10 @@ class Child {
   [[nodiscard]] Expected<void> Start(const ChildCommand& command) {
     std::array<int, 2> out{};
     std::array<int, 2> err{};
-    if (pipe2(out.data(), O_CLOEXEC) != 0) return Failed(ErrorCode::kIo, command, std::strerror(errno));
+    if (pipe2(out.data(), O_CLOEXEC) != 0) return Fail(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
     out_.pipe = Descriptor(out[0]);
     const Descriptor out_end(out[1]);
-    if (pipe2(err.data(), O_CLOEXEC) != 0) return Failed(ErrorCode::kIo, command, std::strerror(errno));
+    if (pipe2(err.data(), O_CLOEXEC) != 0) return Fail(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
     err_.pipe = Descriptor(err[0]);
     const Descriptor err_end(err[1]);
     posix_spawn_file_actions_t actions;
@@ -70,11 +66,12 @@ class Child {
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (failure != 0) {
-      return Failed(failure == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, command, std::strerror(failure));
+      return Fail(failure == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+                  "run \"" + command.program + "\": " + std::strerror(failure));
     }
     pid_ = pid;
     process_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-    if (!process_.is_open()) return Failed(ErrorCode::kIo, command, std::strerror(errno));
+    if (!process_.is_open()) return Fail(ErrorCode::kIo, std::string("pidfd_open: ") + std::strerror(errno));
     return {};
   }
 
@@ -86,18 +83,17 @@ class Child {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(options.deadline - std::chrono::steady_clock::now());
       if (options.stop.stop_requested() || left.count() <= 0) {
-        return Failed(ErrorCode::kTimeout, command, "took too long");
+        return Fail(ErrorCode::kTimeout, "run \"" + command.program + "\": took too long");
       }
       // poll ignores closed descriptors, whose number is -1.
-      std::array<pollfd, 3> polled{{{out_.pipe.number(), POLLIN, 0},
-                                    {err_.pipe.number(), POLLIN, 0},
-                                    {process_.number(), POLLIN, 0}}};
+      std::array<pollfd, 3> polled{
+          {{out_.pipe.number(), POLLIN, 0}, {err_.pipe.number(), POLLIN, 0}, {process_.number(), POLLIN, 0}}};
       const auto wait_ms = pid_ < 0 ? 0 : std::min<std::int64_t>(left.count(), kStopCheckMs);
       const int ready = poll(polled.data(), polled.size(), static_cast<int>(wait_ms));
       if (ready > 0 && polled[0].revents != 0) out_.Read();
       if (ready > 0 && polled[1].revents != 0) err_.Read();
       if (out_.text.size() > command.output_bytes_max) {
-        return Failed(ErrorCode::kInvalid, command, "printed too much");
+        return Fail(ErrorCode::kInvalid, "run \"" + command.program + "\": printed too much");
       }
       if (err_.text.size() > kErrorBytesKept) err_.text.erase(0, err_.text.size() - kErrorBytesKept);
       if (ready > 0 && polled[2].revents != 0) result.exit_code = End();

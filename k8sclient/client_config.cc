@@ -2,12 +2,14 @@
 // ClientConfig: reads files, and finds the user name and the configuration of a pod.
 #include "k8sclient/client_config.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "k8sclient/openssl.h"
 #include "k8sclient/url.h"
 
@@ -19,22 +21,28 @@ constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
 }  // namespace
 
 Expected<std::string> ReadWholeFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return Fail(ErrorCode::kIo, "read \"" + path + "\": " + std::strerror(errno));
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
-  ssize_t got = 0;
-  do {
-    constexpr std::size_t kChunk = 16384;
-    const std::size_t size = text.size();
-    text.resize(size + kChunk);
-    got = read(file, text.data() + size, kChunk);
-    text.resize(size + static_cast<std::size_t>(got > 0 ? got : 0));
-  } while ((got > 0 && text.size() <= kFileBytesMax) || (got < 0 && errno == EINTR));
-  const int failure = got < 0 ? errno : 0;
-  close(file);
-  if (failure != 0) return Fail(ErrorCode::kIo, "read \"" + path + "\": " + std::strerror(failure));
+  std::array<char, 16384> chunk{};
+  ssize_t got = 1;
+  while (file.is_open() && got != 0 && text.size() <= kFileBytesMax) {
+    got = read(file.number(), chunk.data(), chunk.size());
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  if (!file.is_open() || got < 0) return Fail(ErrorCode::kIo, "read \"" + path + "\": " + std::strerror(errno));
   if (text.size() > kFileBytesMax) return Fail(ErrorCode::kIo, "read \"" + path + "\": larger than 4 MiB");
   return text;
+}
+
+void LogToStderr(const std::string& line) {
+  const std::string whole = line + "\n";
+  // One write, so that lines of several processes do not mix.
+  static_cast<void>(!write(STDERR_FILENO, whole.data(), whole.size()));
+}
+
+Expected<std::string> ReadMaterial(const Material& material, const ReadFile& read_file) {
+  return material.text.empty() && !material.path.empty() ? read_file(material.path) : material.text;
 }
 
 std::string ProcessEnvironment(const std::string& name) {
@@ -51,8 +59,7 @@ std::string Trimmed(std::string_view text) {
 Expected<std::string> UserName(const ClientConfig& config, const ReadFile& read_file) {
   if (!config.impersonate_user.empty()) return config.impersonate_user;
   if (!config.client_certificate.empty()) {
-    Expected<std::string> pem = config.client_certificate.text;
-    if (pem->empty()) pem = read_file(config.client_certificate.path);
+    const Expected<std::string> pem = ReadMaterial(config.client_certificate, read_file);
     if (!pem) return Fail(ErrorCode::kDecode, config.source + ": client-certificate: " + pem.error().message);
     Expected<std::string> name = CommonName(*pem);
     if (!name) return std::unexpected(name.error().Within(config.source + ": client-certificate"));
@@ -61,8 +68,7 @@ Expected<std::string> UserName(const ClientConfig& config, const ReadFile& read_
   return config.username.empty() ? config.user_entry : config.username;
 }
 
-Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const ReadFile& read_file,
-                                       const std::string& directory) {
+Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const std::string& directory) {
   const std::string host = environment("KUBERNETES_SERVICE_HOST");
   const std::string port = environment("KUBERNETES_SERVICE_PORT");
   if (host.empty() || port.empty()) {
@@ -70,14 +76,10 @@ Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const 
                 "not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set",
                 "give a kubeconfig, or run in a pod");
   }
-  ClientConfig config{.source = "service account",
+  return ClientConfig{.source = "service account",
                       .server = "https://" + Bracketed(host) + ":" + port,
                       .certificate_authority = {.path = directory + "/ca.crt"},
                       .token = {.path = directory + "/token"}};
-  const Expected<std::string> name_space = read_file(directory + "/namespace");
-  config.default_namespace = name_space ? Trimmed(*name_space) : std::string();
-  if (config.default_namespace.empty()) config.default_namespace = "default";
-  return config;
 }
 
 }  // namespace berth::k8sclient

@@ -26,6 +26,11 @@ using ReadFile = std::function<Expected<std::string>(const std::string& path)>;
 using GetEnvironment = std::function<std::string(const std::string& name)>;
 [[nodiscard]] std::string ProcessEnvironment(const std::string& name);
 
+// Writes a line that only the log may contain. The line may contain secrets, so no error may contain it: an error may
+// become an event of a pod, and the pod's tenant can read events.
+using LogLine = std::function<void(const std::string& line)>;
+void LogToStderr(const std::string& line);
+
 // The text without blanks and line breaks at both ends. Many token files end with a line break.
 [[nodiscard]] std::string Trimmed(std::string_view text);
 
@@ -35,6 +40,8 @@ struct Material {
   std::string path = {};
   [[nodiscard]] bool empty() const { return text.empty() && path.empty(); }
 };
+// The text, or the text of the file.
+[[nodiscard]] Expected<std::string> ReadMaterial(const Material& material, const ReadFile& read_file);
 
 // A program that prints a credential: client.authentication.k8s.io/v1 or v1beta1.
 struct ExecPlugin {
@@ -65,8 +72,7 @@ struct ClientConfig {
   std::vector<std::string> impersonate_groups = {};
   std::map<std::string, std::vector<std::string>> impersonate_extra = {};
 
-  std::string user_entry = {};         // the name of the user in the kubeconfig
-  std::string default_namespace = {};  // of the context or of the service account; "default" if none is given
+  std::string user_entry = {};  // the name of the user in the kubeconfig
 };
 
 // The user name that the API server will see, as far as the configuration tells it: the impersonated user, else the
@@ -77,7 +83,7 @@ struct ClientConfig {
 // The configuration in a pod, from KUBERNETES_SERVICE_HOST and _PORT and the files of the service account.
 // Errors: kEnvironment (the process does not run in a pod).
 inline constexpr char kServiceAccountDirectory[] = "/var/run/secrets/kubernetes.io/serviceaccount";
-[[nodiscard]] Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment, const ReadFile& read_file,
+[[nodiscard]] Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment,
                                                      const std::string& directory = kServiceAccountDirectory);
 
 }  // namespace berth::k8sclient

@@ -52,26 +52,22 @@ TEST(UserName, ACertificateThatCannotBeReadIsAnError) {
 
 TEST(InCluster, TakesServerAndFiles) {
   const auto config = InClusterConfig(
-      Environment({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}}),
-      [](const std::string&) -> Expected<std::string> { return "kube-system\n"; },
-      "/sa");
+      Environment({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}, {"KUBERNETES_SERVICE_PORT", "443"}}), "/sa");
   ASSERT_TRUE(config.has_value());
   EXPECT_EQ(config->server, "https://10.96.0.1:443");
   EXPECT_EQ(config->token.path, "/sa/token");
   EXPECT_EQ(config->certificate_authority.path, "/sa/ca.crt");
-  EXPECT_EQ(config->default_namespace, "kube-system");
 }
 
 TEST(InCluster, BracketsAnIpv6Address) {
-  const auto config = InClusterConfig(
-      Environment({{"KUBERNETES_SERVICE_HOST", "fd00::1"}, {"KUBERNETES_SERVICE_PORT", "443"}}), &NoFile, "/sa");
+  const auto config =
+      InClusterConfig(Environment({{"KUBERNETES_SERVICE_HOST", "fd00::1"}, {"KUBERNETES_SERVICE_PORT", "443"}}), "/sa");
   ASSERT_TRUE(config.has_value());
   EXPECT_EQ(config->server, "https://[fd00::1]:443");
-  EXPECT_EQ(config->default_namespace, "default");
 }
 
 TEST(InCluster, FailsOutsideOfAPod) {
-  const auto config = InClusterConfig(Environment({}), &NoFile, "/sa");
+  const auto config = InClusterConfig(Environment({}), "/sa");
   ASSERT_FALSE(config.has_value());
   EXPECT_EQ(config.error().code, ErrorCode::kEnvironment);
 }

@@ -5,20 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <utility>
 
-#include <curl/curl.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "base/ascii.h"
 #include "base/check.h"
 #include "ipam/address.h"
-#include "k8sclient/curl_handles.h"
 #include "k8sclient/freed.h"
 #include "k8sclient/openssl.h"
 
@@ -69,16 +67,17 @@ curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
 }
 
 // Sets up libcurl and OpenSSL once.
-void StartCurl() {
+CURL* MakeEasyHandle() {
   static const CURLcode kStarted = [] {
     StartOpenSsl();
     return curl_global_init(CURL_GLOBAL_DEFAULT);
   }();
   BERTH_CHECK(kStarted == CURLE_OK);
+  return curl_easy_init();
 }
 
-curl_blob Blob(const std::string& text) {
-  return {.data = const_cast<char*>(text.data()), .len = text.size(), .flags = CURL_BLOB_NOCOPY};  // NOLINT: C
+std::unexpected<Error> TooLate() {
+  return Fail(ErrorCode::kTimeout, "the time limit passed before the request was sent");
 }
 
 }  // namespace
@@ -86,31 +85,25 @@ curl_blob Blob(const std::string& text) {
 // One request, and the part of its answer that has arrived.
 class Connection::Transfer {
  public:
-  Transfer(const Connection& connection, const Request& request, const ExchangeLimits& limits, const BodySink* sink)
-      : endpoint_(connection.endpoint_),
-        credential_(*connection.credential_),
-        handles_(*connection.handles_),
-        easy_(handles_.easy()),
-        multi_(handles_.multi()),
+  Transfer(Connection& connection, const Request& request, const CallOptions& options)
+      : connection_(connection),
+        endpoint_(connection.endpoint_),
+        easy_(connection.easy_),
+        multi_(connection.multi_),
         request_(request),
-        limits_(limits),
-        sink_(sink) {}
+        options_(options) {}
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  [[nodiscard]] ExchangeResult Run(const CredentialSnapshot& credential, bool keeps_connection) {
-    SetOptions(credential, keeps_connection);
+  [[nodiscard]] ExchangeResult Run(const std::vector<std::string>& headers) {
+    SetOptions(headers);
     BERTH_CHECK(curl_multi_add_handle(multi_, easy_) == CURLM_OK);
     const Expected<void> in_time = Drive();
     CURLcode code = CURLE_OK;
     int left = 0;
     while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) code = message->data.result;
-    handles_.End();
+    connection_.EndTransfer();
     if (!in_time) return {.response = std::unexpected(ForCaller(in_time.error()))};
-    if (code == CURLE_ABORTED_BY_CALLBACK && !issued_) {
-      return {.response = std::unexpected(
-                  ForCaller(Fail(ErrorCode::kTimeout, "the time limit passed before the request was sent").error()))};
-    }
     return ResultOf(code);
   }
 
@@ -121,7 +114,8 @@ class Connection::Transfer {
     BERTH_CHECK(set == CURLE_OK);
   }
 
-  void SetOptions(const CredentialSnapshot& credential, bool keeps_connection) {
+  void SetOptions(const std::vector<std::string>& headers) {
+    const bool is_reusable = connection_.IsReusable();
     curl_easy_reset(easy_);
     Set(CURLOPT_ERRORBUFFER, error_.data());
     Set(CURLOPT_NOSIGNAL, 1L);
@@ -133,7 +127,7 @@ class Connection::Transfer {
     Set(CURLOPT_PROTOCOLS_STR, "http,https");
     Set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     Set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-    Set(CURLOPT_FRESH_CONNECT, keeps_connection ? 0L : 1L);
+    Set(CURLOPT_FRESH_CONNECT, is_reusable ? 0L : 1L);
     Set(CURLOPT_MAXAGE_CONN, kIdleSecondsMax);
     Set(CURLOPT_TCP_KEEPALIVE, 1L);
     Set(CURLOPT_TCP_KEEPIDLE, kKeepAliveIdleSeconds);
@@ -148,14 +142,14 @@ class Connection::Transfer {
     SetServer();
     SetTls();
     SetProxy();
-    SetRequest(credential);
+    SetRequest(headers);
   }
 
   // The URL contains the name that the certificate must prove. If the server's host is another, CONNECT_TO names the
   // host.
   void SetServer() {
     const ServerUrl& server = endpoint_.server;
-    const std::string& name = endpoint_.ServerName();
+    const std::string& name = endpoint_.server_name;
     const std::string port = ":" + std::to_string(server.port);
     Set(CURLOPT_PATH_AS_IS, 1L);
     Set(CURLOPT_URL,
@@ -175,8 +169,7 @@ class Connection::Transfer {
         Set(check, 0L);
       }
     }
-    if (endpoint_.proxy && endpoint_.proxy->scheme == "https") names_.push_back(endpoint_.proxy->host);
-    names_.push_back(endpoint_.ServerName());
+    is_next_the_proxy_ = endpoint_.proxy && endpoint_.proxy->scheme == "https";
     Set(CURLOPT_SSL_CTX_FUNCTION, &OnTlsContext);
     Set(CURLOPT_SSL_CTX_DATA, this);
     // libcurl must not trust the system's authorities beside those of the credentials.
@@ -185,13 +178,14 @@ class Connection::Transfer {
     }
     const auto set = [this](CURLoption option, CURLoption of_proxy, const std::string& text) {
       if (text.empty()) return;
-      curl_blob blob = Blob(text);
+      curl_blob blob{
+          .data = const_cast<char*>(text.data()), .len = text.size(), .flags = CURL_BLOB_NOCOPY};  // NOLINT: C
       Set(option, &blob);
       Set(of_proxy, &blob);
     };
-    set(CURLOPT_CAINFO_BLOB, CURLOPT_PROXY_CAINFO_BLOB, credential_.certificate_authority_pem);
-    set(CURLOPT_SSLCERT_BLOB, CURLOPT_PROXY_SSLCERT_BLOB, credential_.certificate_pem);
-    set(CURLOPT_SSLKEY_BLOB, CURLOPT_PROXY_SSLKEY_BLOB, credential_.key_pem);
+    set(CURLOPT_CAINFO_BLOB, CURLOPT_PROXY_CAINFO_BLOB, connection_.tls_->certificate_authority_pem);
+    set(CURLOPT_SSLCERT_BLOB, CURLOPT_PROXY_SSLCERT_BLOB, connection_.tls_->certificate_pem);
+    set(CURLOPT_SSLKEY_BLOB, CURLOPT_PROXY_SSLKEY_BLOB, connection_.tls_->key_pem);
     // A key with a passphrase would make OpenSSL ask on the terminal.
     Set(CURLOPT_KEYPASSWD, "");
     Set(CURLOPT_PROXY_KEYPASSWD, "");
@@ -199,10 +193,8 @@ class Connection::Transfer {
 
   void SetProxy() {
     Set(CURLOPT_NOPROXY, "");  // ChooseProxy has already applied NO_PROXY
-    if (!endpoint_.proxy) {
-      Set(CURLOPT_PROXY, "");
-      return;
-    }
+    Set(CURLOPT_PROXY, "");    // libcurl must not read the environment
+    if (!endpoint_.proxy) return;
     const ServerUrl& proxy = *endpoint_.proxy;
     // The proxy looks up names, as with Go.
     const std::string scheme = proxy.scheme == "socks5" ? "socks5h" : proxy.scheme;
@@ -214,14 +206,14 @@ class Connection::Transfer {
     Set(CURLOPT_PROXYPASSWORD, proxy.password.c_str());
   }
 
-  void SetRequest(const CredentialSnapshot& credential) {
+  void SetRequest(const std::vector<std::string>& headers) {
     const ServerUrl& server = endpoint_.server;
     const bool default_port = server.port == (server.scheme == "https" ? 443 : 80);
     Append(headers_, "Host: " + (default_port ? Bracketed(server.host) : server.Authority()));
     Append(headers_, "Accept: " + std::string(request_.accept));
     Append(headers_, "Expect:");  // libcurl must not wait for "100 Continue" before a long body
     // libcurl sends a header without a value if its line is "Name;".
-    for (const std::string& line : credential.headers) {
+    for (const std::string& line : headers) {
       Append(headers_, line.ends_with(": ") ? line.substr(0, line.size() - 2) + ";" : line);
     }
     Append(headers_, "Content-Type:" + (request_.body.empty() ? "" : " " + std::string(request_.content_type)));
@@ -237,27 +229,29 @@ class Connection::Transfer {
   // Runs until the transfer has ended. Errors: a time limit or a stop ended the transfer.
   [[nodiscard]] Expected<void> Drive() {
     began_ = received_ = steady_clock::now();
-    const std::stop_callback wake(limits_.stop, [this] { curl_multi_wakeup(multi_); });
+    const std::stop_callback wake(options_.stop, [this] { curl_multi_wakeup(multi_); });
     for (;;) {
       int running = 0;
       BERTH_CHECK(curl_multi_perform(multi_, &running) == CURLM_OK);
       if (running == 0) return {};
       const steady_clock::time_point until = NextLimit();
       const auto now = steady_clock::now();
-      if (limits_.stop.stop_requested()) return Fail(ErrorCode::kTimeout, "the program is stopping");
-      if (now >= limits_.deadline) return Fail(ErrorCode::kTimeout, "no answer within the time limit");
+      if (options_.stop.stop_requested()) return Fail(ErrorCode::kTimeout, "the program is stopping");
+      if (now >= options_.deadline) return Fail(ErrorCode::kTimeout, "no answer within the time limit");
       if (now >= until && issued_) return Fail(ErrorCode::kTimeout, "no data arrived within the time limit");
       if (now >= until) return Unreached("it took too long");
-      const auto wait = std::min(std::chrono::ceil<milliseconds>(std::min(until, limits_.deadline) - now), kPollMax);
+      const auto wait = std::min(std::chrono::ceil<milliseconds>(std::min(until, options_.deadline) - now), kPollMax);
       curl_multi_poll(multi_, nullptr, 0, static_cast<int>(wait.count()), nullptr);
     }
   }
 
-  [[nodiscard]] bool IsOver() const { return limits_.stop.stop_requested() || steady_clock::now() >= limits_.deadline; }
+  [[nodiscard]] bool IsOver() const {
+    return options_.stop.stop_requested() || steady_clock::now() >= options_.deadline;
+  }
 
   // The next time limit other than the deadline: for silence, connecting, or the handshake.
   [[nodiscard]] steady_clock::time_point NextLimit() const {
-    if (issued_) return limits_.idle_max ? received_ + *limits_.idle_max : steady_clock::time_point::max();
+    if (issued_) return options_.idle_max ? received_ + *options_.idle_max : steady_clock::time_point::max();
     return handshake_began_ ? *handshake_began_ + endpoint_.handshake_max : began_ + endpoint_.connect_max;
   }
 
@@ -294,6 +288,8 @@ class Connection::Transfer {
 
   [[nodiscard]] std::unexpected<Error> NotSent(CURLcode code, const std::string& problem) const {
     switch (code) {
+      case CURLE_ABORTED_BY_CALLBACK:
+        return TooLate();
       case CURLE_PEER_FAILED_VERIFICATION:
         return Fail(ErrorCode::kUnavailable,
                     "the server's certificate is not accepted: " + problem,
@@ -381,20 +377,20 @@ class Connection::Transfer {
   // libcurl calls OnTlsContext before each TLS handshake.
   static CURLcode OnTlsContext(CURL*, void* context, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
-    if (transfer.names_.empty()) return CURLE_SSL_CONNECT_ERROR;
-    const std::string name = std::move(transfer.names_.front());
-    transfer.names_.pop_front();
-    if (transfer.names_.empty()) transfer.handshake_began_ = steady_clock::now();
+    const Endpoint& endpoint = transfer.endpoint_;
+    const bool is_proxy = std::exchange(transfer.is_next_the_proxy_, false);
+    if (!is_proxy) transfer.handshake_began_ = steady_clock::now();
     // SSLKEYLOGFILE must not make the process write the session's keys to a file.
     SSL_CTX_set_keylog_callback(static_cast<SSL_CTX*>(context), nullptr);
-    const bool demanded = transfer.endpoint_.insecure_skip_verify || RequireName(static_cast<SSL_CTX*>(context), name);
+    const std::string& name = is_proxy ? endpoint.proxy->host : endpoint.server_name;
+    const bool demanded = endpoint.insecure_skip_verify || RequireName(static_cast<SSL_CTX*>(context), name);
     return demanded ? CURLE_OK : CURLE_SSL_CONNECT_ERROR;
   }
 
   static std::size_t OnHeader(const char*, std::size_t, std::size_t size, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     transfer.received_ = steady_clock::now();
-    transfer.handles_.NoteBufferedBytes();
+    transfer.connection_.NoteBufferedBytes();
     transfer.head_bytes_ += size;
     if (transfer.head_bytes_ <= kHeadBytesMax) return size;
     transfer.too_long_ = "the answer's head";
@@ -404,16 +400,16 @@ class Connection::Transfer {
   static std::size_t OnBody(const char* bytes, std::size_t, std::size_t size, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     transfer.received_ = steady_clock::now();
-    transfer.handles_.NoteBufferedBytes();
+    transfer.connection_.NoteBufferedBytes();
     return transfer.TakeBody({bytes, size}) ? size : CURL_WRITEFUNC_ERROR;
   }
 
   bool TakeBody(std::string_view piece) {
     const long status = Status();
     const bool refused = status < 200 || status >= 300;
-    if (sink_ != nullptr && !refused) {
+    if (options_.body && !refused) {
       handed_over_ = true;
-      sink_ended_ = !(*sink_)(piece);
+      sink_ended_ = !options_.body(piece);
       return !sink_ended_;
     }
     const std::size_t bytes_max =
@@ -428,19 +424,17 @@ class Connection::Transfer {
 
   static constexpr milliseconds kPollMax = std::chrono::hours(1);
 
+  Connection& connection_;
   const Endpoint& endpoint_;
-  const CredentialSnapshot& credential_;
-  CurlHandles& handles_;
   CURL* const easy_;
   CURLM* const multi_;
   const Request& request_;
-  const ExchangeLimits& limits_;
-  const BodySink* const sink_;
+  const CallOptions& options_;
 
   std::array<char, CURL_ERROR_SIZE> error_{};
   Headers headers_;
   Headers connect_to_;
-  std::deque<std::string> names_;  // the names that the next TLS peers must prove: proxy, server
+  bool is_next_the_proxy_ = false;  // the peer of the next TLS handshake
   steady_clock::time_point began_;
   std::optional<steady_clock::time_point> handshake_began_;  // with the server
   steady_clock::time_point received_;                        // when the last data arrived
@@ -453,21 +447,40 @@ class Connection::Transfer {
   std::string body_;
 };
 
-Connection::Connection(const Endpoint& endpoint, std::shared_ptr<const CredentialSnapshot> credential)
-    : endpoint_(endpoint), credential_(std::move(credential)) {}
-Connection::~Connection() = default;
+Connection::Connection(const Endpoint& endpoint, std::shared_ptr<const TlsTexts> texts)
+    : endpoint_(endpoint), tls_(std::move(texts)), easy_(MakeEasyHandle()), multi_(curl_multi_init()) {
+  BERTH_CHECK(easy_ != nullptr && multi_ != nullptr);
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 1L);
+}
 
-ExchangeResult Connection::Exchange(const Request& request, const CredentialSnapshot& credential,
-                                    const ExchangeLimits& limits, const BodySink* sink) {
-  if (limits.stop.stop_requested() || steady_clock::now() >= limits.deadline) {
-    return {.response = Fail(ErrorCode::kTimeout, "the time limit passed before the request was sent")};
+Connection::~Connection() {
+  curl_easy_cleanup(easy_);
+  curl_multi_cleanup(multi_);
+}
+
+bool Connection::IsReusable() const {
+  pollfd polled{.fd = kept_socket_, .events = POLLIN, .revents = 0};
+  return kept_socket_ != CURL_SOCKET_BAD && poll(&polled, 1, 0) == 0;
+}
+
+void Connection::EndTransfer() {
+  if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept_socket_) != CURLE_OK) kept_socket_ = CURL_SOCKET_BAD;
+  if (has_buffered_bytes_) kept_socket_ = CURL_SOCKET_BAD;
+  curl_multi_remove_handle(multi_, easy_);
+}
+
+void Connection::NoteBufferedBytes() {
+  const curl_tlssessioninfo* session = nullptr;
+  has_buffered_bytes_ = curl_easy_getinfo(easy_, CURLINFO_TLS_SSL_PTR, &session) == CURLE_OK &&
+                        session->internals != nullptr && SSL_pending(static_cast<SSL*>(session->internals)) > 0;
+}
+
+ExchangeResult Connection::Exchange(const Request& request, const std::vector<std::string>& headers,
+                                    const CallOptions& options) {
+  if (options.stop.stop_requested() || steady_clock::now() >= options.deadline) {
+    return {.response = TooLate()};
   }
-  if (!handles_) {
-    StartCurl();
-    handles_ = std::make_unique<CurlHandles>();
-  }
-  const bool keeps_connection = handles_->IsReusable();
-  return Transfer(*this, request, limits, sink).Run(credential, keeps_connection);
+  return Transfer(*this, request, options).Run(headers);
 }
 
 }  // namespace berth::k8sclient

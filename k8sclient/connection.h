@@ -9,8 +9,10 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
+#include <vector>
+
+#include <curl/curl.h>
 
 #include "base/error.h"
 #include "k8sclient/api.h"
@@ -22,56 +24,51 @@ namespace berth::k8sclient {
 // The server to connect to, and how to connect.
 struct Endpoint {
   ServerUrl server;
-  std::string tls_server_name = {};  // empty: the server's host
+  std::string server_name = {};  // the name that the server's certificate must prove
   bool insecure_skip_verify = false;
   std::optional<ServerUrl> proxy = {};  // http, https or socks5
   std::string user_agent = {};
-  std::chrono::milliseconds connect_max = std::chrono::seconds(5);     // TCP and proxy
-  std::chrono::milliseconds handshake_max = std::chrono::seconds(15);  // TLS with the server, after connecting
-
-  // The name that the server's certificate must prove.
-  [[nodiscard]] const std::string& ServerName() const {
-    return tls_server_name.empty() ? server.host : tls_server_name;
-  }
-};
-
-// Time limits of one exchange.
-struct ExchangeLimits {
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::optional<std::chrono::milliseconds> idle_max = {};  // between received data
-  std::stop_token stop = {};
+  std::chrono::milliseconds connect_max;    // TCP and proxy
+  std::chrono::milliseconds handshake_max;  // TLS with the server, after connecting
 };
 
 struct ExchangeResult {
   Expected<Response> response;
-  // The connection broke after the request was sent, and the sink got nothing: the caller may send a read again.
+  // The connection broke after the request was sent, and options.body got nothing: the caller may send a read again.
   bool may_repeat_read = false;
 };
 
-class CurlHandles;
-
 class Connection {
  public:
-  // Opens no connection. endpoint must outlive this. credential: the certificates for TLS.
-  Connection(const Endpoint& endpoint, std::shared_ptr<const CredentialSnapshot> credential);
+  // Opens no connection. endpoint must outlive this.
+  Connection(const Endpoint& endpoint, std::shared_ptr<const TlsTexts> texts);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // One thread at a time. credential: the headers, which may be newer than the certificates of the connection. sink:
-  // null, or gets the body of a successful answer. Errors: those of Api::Call and Api::Watch.
-  [[nodiscard]] ExchangeResult Exchange(const Request& request, const CredentialSnapshot& credential,
-                                        const ExchangeLimits& limits, const BodySink* sink = nullptr);
+  // One thread at a time. `headers`: those of the credentials. Errors: those of Api::Call and Api::Watch.
+  [[nodiscard]] ExchangeResult Exchange(const Request& request, const std::vector<std::string>& headers,
+                                        const CallOptions& options);
 
-  // The tls_serial of the certificates of this connection.
-  [[nodiscard]] std::uint64_t tls_serial() const { return credential_->tls_serial; }
+  [[nodiscard]] const std::shared_ptr<const TlsTexts>& tls() const { return tls_; }
 
  private:
   class Transfer;
 
+  // Never waits. False if no connection is kept, or if its peer has closed it or sent data without a request.
+  [[nodiscard]] bool IsReusable() const;
+  // Ends a transfer. libcurl closes the connection of an incomplete transfer.
+  void EndTransfer();
+  // Notes whether OpenSSL has decrypted bytes after the piece of an answer that libcurl has just read; poll does not
+  // see such bytes. If the piece ends the answer, the peer sent these bytes without a request.
+  void NoteBufferedBytes();
+
   const Endpoint& endpoint_;
-  const std::shared_ptr<const CredentialSnapshot> credential_;
-  std::unique_ptr<CurlHandles> handles_;
+  const std::shared_ptr<const TlsTexts> tls_;
+  CURL* const easy_;                             // has the options of a transfer
+  CURLM* const multi_;                           // drives the transfer and keeps its connection
+  curl_socket_t kept_socket_ = CURL_SOCKET_BAD;  // socket of the connection that may still be open; owned by libcurl
+  bool has_buffered_bytes_ = false;              // OpenSSL has bytes after the last piece
 };
 
 }  // namespace berth::k8sclient

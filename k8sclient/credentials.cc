@@ -2,57 +2,32 @@
 // Credentials: the headers, the files, and when they are read again.
 #include "k8sclient/credentials.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <tuple>
 #include <utility>
 
 #include "base/mutex.h"
 #include "k8sclient/openssl.h"
+#include "k8sclient/url.h"
 
 namespace berth::k8sclient {
 namespace {
 
+using HeaderList = std::vector<std::pair<std::string, std::string>>;
+
 constexpr std::chrono::seconds kRereadAfter{60};
 
-// Adds "name: value". Refuses control characters: with a line break in a value, a file or a kubeconfig could add
-// headers of its own.
-Expected<void> AddHeader(std::vector<std::string>& headers, const std::string& name, const std::string& value) {
-  for (const char c : value) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      return Fail(ErrorCode::kDecode, "a control character in the value for the header " + name);
-    }
-  }
-  headers.push_back(name + ": " + value);
-  return {};
-}
-
-// Escapes the part of the header name that comes from the key, as client-go does: header names allow fewer characters.
-std::string EscapedHeaderKey(const std::string& key) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  std::string escaped;
-  for (const char c : key) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '.' || c == '_' || c == '~' || c == '!' || c == '#' || c == '$' || c == '&' || c == '\'' ||
-                       c == '*' || c == '+' || c == '^' || c == '`' || c == '|';
-    if (plain) {
-      escaped += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      escaped += {'%', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return escaped;
-}
-
-std::vector<std::pair<std::string, std::string>> Impersonation(const ClientConfig& config) {
-  std::vector<std::pair<std::string, std::string>> headers;
-  if (config.impersonate_user.empty()) return headers;
+void AddImpersonation(const ClientConfig& config, HeaderList& headers) {
+  if (config.impersonate_user.empty()) return;
   headers.emplace_back("Impersonate-User", config.impersonate_user);
   if (!config.impersonate_uid.empty()) headers.emplace_back("Impersonate-Uid", config.impersonate_uid);
   for (const std::string& group : config.impersonate_groups) headers.emplace_back("Impersonate-Group", group);
   for (const auto& [key, values] : config.impersonate_extra) {
-    for (const std::string& value : values) headers.emplace_back("Impersonate-Extra-" + EscapedHeaderKey(key), value);
+    // The server decodes the key, because header names allow fewer characters.
+    for (const std::string& value : values) headers.emplace_back("Impersonate-Extra-" + PercentEncode(key), value);
   }
-  return headers;
 }
 
 // The files in which distributions keep trusted authorities, in Go's order.
@@ -62,17 +37,12 @@ constexpr std::array kSystemAuthorities = {"/etc/ssl/certs/ca-certificates.crt",
                                            "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
                                            "/etc/ssl/cert.pem"};
 
-bool SameTls(const CredentialSnapshot& a, const CredentialSnapshot& b) {
-  return a.certificate_authority_pem == b.certificate_authority_pem && a.certificate_pem == b.certificate_pem &&
-         a.key_pem == b.key_pem;
-}
-
 }  // namespace
 
 Credentials::Credentials(ClientConfig config, ReadFile read_file, Clock& clock, LogLine log)
     : config_(std::move(config)), read_file_(std::move(read_file)), clock_(clock), log_(std::move(log)) {}
 
-Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const CallOptions& options) {
+Expected<Credentials::Snapshot> Credentials::Current(const CallOptions& options) {
   Lock lock(mutex_);
   if (!changed_.wait_until(
           lock.native(), options.stop, options.deadline, [this]() BERTH_REQUIRES(mutex_) { return !reading_; })) {
@@ -90,17 +60,17 @@ Expected<std::shared_ptr<const CredentialSnapshot>> Credentials::Current(const C
   read_at_ = clock_.Now();
   rejected_ = false;
   if (!read) return snapshot_;  // it may still be valid; if not, the server answers 401
-  const bool same_tls = snapshot_ && SameTls(*snapshot_, *read);
-  if (same_tls && snapshot_->headers == read->headers) return snapshot_;
-  read->serial = (snapshot_ ? snapshot_->serial : 0) + 1;
-  read->tls_serial = same_tls ? snapshot_->tls_serial : read->serial;
-  snapshot_ = std::make_shared<const CredentialSnapshot>(std::move(*read));
+  if (snapshot_ && *snapshot_->tls == *read->tls) {
+    if (snapshot_->headers == read->headers) return snapshot_;
+    read->tls = snapshot_->tls;
+  }
+  snapshot_ = std::make_shared<const CredentialSnapshot>(*std::move(read));
   return snapshot_;
 }
 
-void Credentials::Reject(const CredentialSnapshot& rejected) {
+void Credentials::Reject(const Snapshot& rejected) {
   const Lock lock(mutex_);
-  if (snapshot_ && snapshot_->serial == rejected.serial) rejected_ = true;
+  if (snapshot_ == rejected) rejected_ = true;
 }
 
 bool Credentials::IsFresh() const {
@@ -114,20 +84,34 @@ bool Credentials::HasExpired(const ExecCredential& credential) const {
 }
 
 Expected<std::string> Credentials::Text(const Material& material, const char* what) const {
-  if (!material.text.empty() || material.path.empty()) return material.text;
-  Expected<std::string> text = read_file_(material.path);
+  Expected<std::string> text = ReadMaterial(material, read_file_);
   if (!text) return Fail(ErrorCode::kDecode, config_.source + ": " + what + ": " + text.error().message);
-  if (text->empty())
+  if (text->empty() && !material.empty())
     return Fail(ErrorCode::kDecode, config_.source + ": " + what + ": \"" + material.path + "\" is empty");
   return text;
 }
 
-Expected<std::string> Credentials::Authorities() const {
-  if (!config_.certificate_authority.empty()) return Text(config_.certificate_authority, "certificate-authority");
-  if (config_.insecure_skip_tls_verify || config_.server.starts_with("http://")) return std::string();
+Expected<TlsTexts> Credentials::ReadTls() const {
+  TlsTexts tls;
+  // The kubelet keeps certificate and key in one file, which it may replace between two reads.
+  const bool is_one_file =
+      !config_.client_key.path.empty() && config_.client_key.path == config_.client_certificate.path;
+  for (const auto& [material, what, into] :
+       {std::tuple(&config_.certificate_authority, "certificate-authority", &tls.certificate_authority_pem),
+        std::tuple(&config_.client_certificate, "client-certificate", &tls.certificate_pem),
+        std::tuple(&config_.client_key, "client-key", &tls.key_pem)}) {
+    Expected<std::string> text =
+        is_one_file && into == &tls.key_pem ? Expected<std::string>(tls.certificate_pem) : Text(*material, what);
+    if (!text) return std::unexpected(std::move(text.error()));
+    *into = *std::move(text);
+  }
+  if (!tls.certificate_authority_pem.empty() || config_.insecure_skip_tls_verify ||
+      config_.server.starts_with("http://")) {
+    return tls;
+  }
   for (const char* path : kSystemAuthorities) {
-    Expected<std::string> text = read_file_(path);
-    if (text && !text->empty()) return text;
+    tls.certificate_authority_pem = read_file_(path).value_or(std::string());
+    if (!tls.certificate_authority_pem.empty()) return tls;
   }
   return Fail(ErrorCode::kDecode,
               config_.source + ": no certificate-authority is given, and this system has no list of authorities",
@@ -135,51 +119,41 @@ Expected<std::string> Credentials::Authorities() const {
 }
 
 Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
-  CredentialSnapshot snapshot;
-  Expected<std::string> authority = Authorities();
-  if (!authority) return std::unexpected(std::move(authority.error()));
-  snapshot.certificate_authority_pem = std::move(*authority);
-  Expected<std::string> certificate = Text(config_.client_certificate, "client-certificate");
-  if (!certificate) return std::unexpected(std::move(certificate.error()));
-  snapshot.certificate_pem = std::move(*certificate);
-  // The kubelet keeps certificate and key in one file.
-  Expected<std::string> key =
-      !config_.client_key.path.empty() && config_.client_key.path == config_.client_certificate.path
-          ? snapshot.certificate_pem
-          : Text(config_.client_key, "client-key");
-  if (!key) return std::unexpected(std::move(key.error()));
-  snapshot.key_pem = std::move(*key);
-
-  Expected<void> added;
-  const Expected<std::string> token = Text(config_.token, "token");
-  if (!token) return std::unexpected(token.error());
-  if (!Trimmed(*token).empty()) {
-    added = AddHeader(snapshot.headers, "Authorization", "Bearer " + Trimmed(*token));
-  } else if (!config_.username.empty()) {
-    added = AddHeader(
-        snapshot.headers, "Authorization", "Basic " + EncodeBase64(config_.username + ":" + config_.password));
-  } else if (config_.exec) {
-    added = ReadExec(*config_.exec, options, snapshot);
+  Expected<TlsTexts> tls = ReadTls();
+  if (!tls) return std::unexpected(std::move(tls.error()));
+  Expected<std::string> token = Text(config_.token, "token");
+  if (token) token = Trimmed(*token);
+  HeaderList headers;
+  if (token && token->empty() && !config_.username.empty()) {
+    headers.emplace_back("Authorization", "Basic " + EncodeBase64(config_.username + ":" + config_.password));
+  } else if (token && token->empty() && config_.exec) {
+    token = ReadExec(options, *tls);
   }
-  for (const auto& [name, value] : Impersonation(config_)) {
-    if (added) added = AddHeader(snapshot.headers, name, value);
+  if (!token) return std::unexpected(std::move(token.error()));
+  if (!token->empty()) headers.emplace_back("Authorization", "Bearer " + *token);
+  AddImpersonation(config_, headers);
+  CredentialSnapshot snapshot{.tls = std::make_shared<const TlsTexts>(*std::move(tls)), .headers = {}};
+  for (const auto& [name, value] : headers) {
+    // With a line break in a value, a file or a kubeconfig could add headers of its own.
+    if (std::ranges::any_of(value, [](unsigned char c) { return std::iscntrl(c) != 0; })) {
+      return Fail(ErrorCode::kDecode, "a control character in the value for the header " + name);
+    }
+    snapshot.headers.push_back(name + ": " + value);
   }
-  if (!added) return std::unexpected(added.error());
   return snapshot;
 }
 
-Expected<void> Credentials::ReadExec(const ExecPlugin& plugin, const CallOptions& options, CredentialSnapshot& into) {
+Expected<std::string> Credentials::ReadExec(const CallOptions& options, TlsTexts& tls) {
   if (!exec_ || HasExpired(*exec_)) {
-    Expected<ExecCredential> run = RunExecPlugin(plugin, config_, into.certificate_authority_pem, options, log_);
+    Expected<ExecCredential> run = RunExecPlugin(*config_.exec, config_, tls.certificate_authority_pem, options, log_);
     if (!run) return std::unexpected(std::move(run.error()));
     exec_ = std::move(*run);
   }
   if (!exec_->certificate_pem.empty()) {
-    into.certificate_pem = exec_->certificate_pem;
-    into.key_pem = exec_->key_pem;
+    tls.certificate_pem = exec_->certificate_pem;
+    tls.key_pem = exec_->key_pem;
   }
-  if (exec_->token.empty()) return {};
-  return AddHeader(into.headers, "Authorization", "Bearer " + exec_->token);
+  return exec_->token;
 }
 
 }  // namespace berth::k8sclient

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,33 +17,39 @@
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/exec_plugin.h"
-#include "k8sclient/log_line.h"
 
 namespace berth::k8sclient {
 
-// The certificates of a connection and the headers of its requests. A snapshot does not change.
+// The PEM texts with which a connection begins.
+struct TlsTexts {
+  std::string certificate_authority_pem = {};  // the configuration's or the system's; empty: no verification
+  std::string certificate_pem = {};
+  std::string key_pem = {};
+  friend bool operator==(const TlsTexts&, const TlsTexts&) = default;
+};
+
+// A snapshot does not change.
 struct CredentialSnapshot {
-  std::string certificate_authority_pem;  // the configuration's or the system's; empty: no verification
-  std::string certificate_pem;
-  std::string key_pem;
-  std::vector<std::string> headers;  // "Authorization: Bearer ...", "Impersonate-User: ..."
-  std::uint64_t serial = 0;          // grows with every change
-  std::uint64_t tls_serial = 0;      // grows with every change of the PEM texts
+  std::shared_ptr<const TlsTexts> tls;  // the same object until a text changes
+  std::vector<std::string> headers;     // "Authorization: Bearer ...", "Impersonate-User: ..."
 };
 
 class Credentials {
  public:
+  using Snapshot = std::shared_ptr<const CredentialSnapshot>;
+
   // clock must outlive this.
   Credentials(ClientConfig config, ReadFile read_file, Clock& clock, LogLine log = LogToStderr);
 
   // Any thread may call. If the snapshot is outdated, one caller reads the files or runs the plugin, and the other
-  // callers wait. If that fails and the configuration has no plugin, Current returns the previous snapshot.
+  // callers wait. Returns the same snapshot until something has changed. If reading fails and the configuration has no
+  // plugin, Current returns the previous snapshot.
   // Errors: kDecode (a file cannot be read, or a header cannot contain a value), kUnauthenticated (the plugin failed),
   // kTimeout.
-  [[nodiscard]] Expected<std::shared_ptr<const CredentialSnapshot>> Current(const CallOptions& options);
+  [[nodiscard]] Expected<Snapshot> Current(const CallOptions& options);
 
   // The server answered 401 to `rejected`: the next Current reads everything again, unless the snapshot has changed.
-  void Reject(const CredentialSnapshot& rejected);
+  void Reject(const Snapshot& rejected);
 
   [[nodiscard]] const ClientConfig& config() const { return config_; }
 
@@ -52,8 +57,9 @@ class Credentials {
   [[nodiscard]] bool IsFresh() const BERTH_REQUIRES(mutex_);
   [[nodiscard]] bool HasExpired(const ExecCredential& credential) const;
   [[nodiscard]] Expected<CredentialSnapshot> Read(const CallOptions& options);
-  [[nodiscard]] Expected<void> ReadExec(const ExecPlugin& plugin, const CallOptions& options, CredentialSnapshot& into);
-  [[nodiscard]] Expected<std::string> Authorities() const;
+  [[nodiscard]] Expected<TlsTexts> ReadTls() const;
+  // Adds to `tls` the certificate, and returns the token.
+  [[nodiscard]] Expected<std::string> ReadExec(const CallOptions& options, TlsTexts& tls);
   [[nodiscard]] Expected<std::string> Text(const Material& material, const char* what) const;
 
   const ClientConfig config_;
@@ -64,7 +70,7 @@ class Credentials {
   Mutex mutex_;
   std::condition_variable_any changed_;
   bool reading_ BERTH_GUARDED_BY(mutex_) = false;  // a caller reads without the mutex
-  std::shared_ptr<const CredentialSnapshot> snapshot_ BERTH_GUARDED_BY(mutex_);
+  Snapshot snapshot_ BERTH_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point read_at_ BERTH_GUARDED_BY(mutex_);
   bool rejected_ BERTH_GUARDED_BY(mutex_) = false;
 

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
-#include "k8sclient/log_line.h"
 
 namespace berth::k8sclient {
 

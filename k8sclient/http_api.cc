@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi: keeps connections, adds credentials, and repeats a request in a few cases.
+// The Api over HTTPS: keeps connections, adds credentials, and repeats a request in a few cases.
 #include "k8sclient/http_api.h"
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include "base/mutex.h"
 #include "k8sclient/connection.h"
 #include "k8sclient/credentials.h"
-#include "k8sclient/line_splitter.h"
 #include "k8sclient/status.h"
 
 namespace berth::k8sclient {
@@ -18,47 +17,47 @@ namespace {
 constexpr std::size_t kIdleConnectionsMax = 8;
 constexpr int kRepeatsMax = 10;
 
-Expected<Endpoint> MakeEndpoint(const ClientConfig& config, const HttpApiOptions& options) {
-  Expected<ServerUrl> server = ParseServerUrl(config.server);
-  if (!server) return std::unexpected(server.error().Within(config.source + ": server"));
-  if (server->scheme != "https" && server->scheme != "http") {
-    return Fail(
-        ErrorCode::kDecode, config.source + ": server: a URL must begin with https://", "write https://HOST:PORT");
-  }
-  Expected<std::optional<ServerUrl>> proxy = ChooseProxy(config.proxy_url, *server, options.environment);
-  if (!proxy) return std::unexpected(proxy.error().Within(config.source));
-  return Endpoint{.server = std::move(*server),
-                  .tls_server_name = config.tls_server_name,
-                  .insecure_skip_verify = config.insecure_skip_tls_verify,
-                  .proxy = std::move(*proxy),
-                  .user_agent = options.user_agent,
-                  .connect_max = options.connect_max,
-                  .handshake_max = options.handshake_max};
+bool IsPath(const std::string& text) {
+  return text.starts_with('/') &&
+         std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c < 0x7f && c != '?' && c != '#'; });
 }
 
-bool IsPlainAscii(const std::string& text) {
-  return std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c < 0x7f && c != '?' && c != '#'; });
-}
-
-Expected<void> Check(const Request& request) {
-  if (request.path.starts_with('/') && IsPlainAscii(request.path)) return {};
-  return Fail(ErrorCode::kInvalid, "\"" + request.path.substr(0, 200) + "\" is not a path on the API server");
-}
-
-}  // namespace
-
-class HttpApi::State {
+// Cuts a stream, which arrives in pieces of any size, into lines, and passes them to the sink, without empty lines.
+class LineSplitter {
  public:
-  State(Endpoint endpoint, ClientConfig config, const HttpApiOptions& options)
+  LineSplitter(std::size_t line_bytes_max, const WatchSink& sink) : line_bytes_max_(line_bytes_max), sink_(sink) {}
+
+  // False: the sink returned false, or a line is too long.
+  [[nodiscard]] bool Feed(std::string_view piece) {
+    for (std::size_t end = piece.find('\n'); end != std::string_view::npos; end = piece.find('\n')) {
+      line_ += piece.substr(0, end);
+      piece.remove_prefix(end + 1);
+      if (line_.ends_with('\r')) line_.pop_back();
+      if (IsTooLong() || (!line_.empty() && !sink_(line_))) return false;
+      line_.clear();
+    }
+    line_ += piece;
+    return !IsTooLong();
+  }
+  [[nodiscard]] bool IsTooLong() const { return line_.size() > line_bytes_max_; }
+
+ private:
+  const std::size_t line_bytes_max_;
+  const WatchSink& sink_;
+  std::string line_;  // the part of the present line that has arrived
+};
+
+class HttpApi final : public Api {
+ public:
+  HttpApi(Endpoint endpoint, ClientConfig config, const HttpApiOptions& options)
       : endpoint_(std::move(endpoint)),
         clock_(*options.clock),
         credentials_(std::move(config), options.read_file, clock_, options.log) {}
 
-  Expected<Response> Call(const Request& request, const CallOptions& options) {
-    const ExchangeLimits limits{.deadline = options.deadline, .stop = options.stop};
+  Expected<Response> Call(const Request& request, const CallOptions& options) override {
     bool sent_again = false;
     for (int repeats = 0;; ++repeats) {
-      ExchangeResult result = Authenticated(request, options, limits, options.body ? &options.body : nullptr);
+      ExchangeResult result = Authenticated(request, options);
       if (!result.response && result.may_repeat_read && !IsWrite(request.method) && !sent_again) {
         sent_again = true;
         continue;
@@ -75,95 +74,83 @@ class HttpApi::State {
     }
   }
 
-  Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
+  Expected<Response> Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) override {
     LineSplitter lines(options.line_bytes_max, sink);
-    auto outcome = LineSplitter::Outcome::kMore;
-    const BodySink body = [&](std::string_view piece) {
-      outcome = lines.Feed(piece);
-      return outcome == LineSplitter::Outcome::kMore;
-    };
-    const ExchangeLimits limits{.idle_max = options.idle_max, .stop = options.stop};
-    Expected<Response> ended = Authenticated(request, {.stop = options.stop}, limits, &body).response;
-    if (outcome != LineSplitter::Outcome::kTooLong) return ended;
+    const CallOptions call{.stop = options.stop,
+                           .body = [&lines](std::string_view piece) { return lines.Feed(piece); },
+                           .idle_max = options.idle_max};
+    Expected<Response> ended = Authenticated(request, call).response;
+    if (!lines.IsTooLong()) return ended;
     return Fail(ErrorCode::kInternal, "GET " + request.path + ": a line of the stream is too long");
   }
 
  private:
   // Sends the request. If the server answers 401, reads the credentials again; if they have changed, sends the request
   // once more. The server did not execute a request that it answered with 401.
-  ExchangeResult Authenticated(const Request& request, const CallOptions& options, const ExchangeLimits& limits,
-                               const BodySink* sink) {
+  ExchangeResult Authenticated(const Request& request, const CallOptions& options) {
+    if (!IsPath(request.path)) {
+      return {.response =
+                  Fail(ErrorCode::kInvalid, "\"" + request.path.substr(0, 200) + "\" is not a path on the API server")};
+    }
     auto credential = credentials_.Current(options);
     if (!credential) return {.response = std::unexpected(std::move(credential.error()))};
-    ExchangeResult result = OneExchange(request, *credential, limits, sink);
+    ExchangeResult result = OneExchange(request, **credential, options);
     if (!result.response || result.response->status != 401) return result;
-    credentials_.Reject(**credential);
+    credentials_.Reject(*credential);
     auto renewed = credentials_.Current(options);
     if (!renewed) return {.response = std::unexpected(std::move(renewed.error()))};
-    if ((*renewed)->serial == (*credential)->serial) return result;
-    return OneExchange(request, *renewed, limits, sink);
+    return *renewed == *credential ? result : OneExchange(request, **renewed, options);
   }
 
-  ExchangeResult OneExchange(const Request& request, const std::shared_ptr<const CredentialSnapshot>& credential,
-                             const ExchangeLimits& limits, const BodySink* sink) {
-    std::unique_ptr<Connection> connection = Take(credential);
-    ExchangeResult result = connection->Exchange(request, *credential, limits, sink);
+  ExchangeResult OneExchange(const Request& request, const CredentialSnapshot& credential, const CallOptions& options) {
+    std::unique_ptr<Connection> connection = TakeIdle(credential);
+    if (!connection) connection = std::make_unique<Connection>(endpoint_, credential.tls);
+    ExchangeResult result = connection->Exchange(request, credential.headers, options);
     if (!result.response && result.response.error().code == ErrorCode::kDecode) {
       result.response = std::unexpected(result.response.error().Within(credentials_.config().source));
     }
-    if (result.response) GiveBack(std::move(connection));
+    const Lock lock(mutex_);
+    if (result.response && idle_.size() < kIdleConnectionsMax) idle_.push_back(std::move(connection));
     return result;
   }
 
-  // Takes the connection that was used last. So connections beyond the present need stay idle and exceed their maximum
-  // age.
-  std::unique_ptr<Connection> Take(const std::shared_ptr<const CredentialSnapshot>& credential) {
+  // Takes the connection that was used last; null: there is none. So connections beyond the present need stay idle and
+  // exceed their maximum age.
+  std::unique_ptr<Connection> TakeIdle(const CredentialSnapshot& credential) {
     const Lock lock(mutex_);
-    if (tls_serial_ < credential->tls_serial) {
-      idle_.clear();
-      tls_serial_ = credential->tls_serial;
-    }
-    if (idle_.empty()) return std::make_unique<Connection>(endpoint_, credential);
+    std::erase_if(idle_, [&credential](const auto& connection) { return connection->tls() != credential.tls; });
+    if (idle_.empty()) return nullptr;
     std::unique_ptr<Connection> connection = std::move(idle_.back());
     idle_.pop_back();
     return connection;
-  }
-
-  void GiveBack(std::unique_ptr<Connection> connection) {
-    const Lock lock(mutex_);
-    if (connection->tls_serial() == tls_serial_ && idle_.size() < kIdleConnectionsMax) {
-      idle_.push_back(std::move(connection));
-    }
   }
 
   const Endpoint endpoint_;
   Clock& clock_;
   Credentials credentials_;
   Mutex mutex_;
-  std::uint64_t tls_serial_ BERTH_GUARDED_BY(mutex_) = 0;
-  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);  // each with this tls_serial_
+  std::vector<std::unique_ptr<Connection>> idle_ BERTH_GUARDED_BY(mutex_);
 };
 
-HttpApi::HttpApi(std::unique_ptr<State> state) : state_(std::move(state)) {}
-HttpApi::~HttpApi() = default;
+}  // namespace
 
-Expected<std::unique_ptr<HttpApi>> HttpApi::Make(ClientConfig config, const HttpApiOptions& options) {
-  Expected<Endpoint> endpoint = MakeEndpoint(config, options);
-  if (!endpoint) return std::unexpected(std::move(endpoint.error()));
-  return std::unique_ptr<HttpApi>(
-      new HttpApi(std::make_unique<State>(std::move(*endpoint), std::move(config), options)));
-}
-
-Expected<Response> HttpApi::Call(const Request& request, const CallOptions& options) {
-  const Expected<void> checked = Check(request);
-  if (!checked) return std::unexpected(checked.error());
-  return state_->Call(request, options);
-}
-
-Expected<Response> HttpApi::Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
-  const Expected<void> checked = Check(request);
-  if (!checked) return std::unexpected(checked.error());
-  return state_->Watch(request, options, sink);
+Expected<std::unique_ptr<Api>> MakeHttpApi(ClientConfig config, const HttpApiOptions& options) {
+  Expected<ServerUrl> server = ParseServerUrl(config.server);
+  if (!server) return std::unexpected(server.error().Within(config.source + ": server"));
+  if (server->scheme != "https" && server->scheme != "http") {
+    return Fail(
+        ErrorCode::kDecode, config.source + ": server: a URL must begin with https://", "write https://HOST:PORT");
+  }
+  Expected<std::optional<ServerUrl>> proxy = ChooseProxy(config.proxy_url, *server, options.environment);
+  if (!proxy) return std::unexpected(proxy.error().Within(config.source));
+  Endpoint endpoint{.server = *server,
+                    .server_name = config.tls_server_name.empty() ? server->host : config.tls_server_name,
+                    .insecure_skip_verify = config.insecure_skip_tls_verify,
+                    .proxy = *std::move(proxy),
+                    .user_agent = options.user_agent,
+                    .connect_max = options.connect_max,
+                    .handshake_max = options.handshake_max};
+  return std::make_unique<HttpApi>(std::move(endpoint), std::move(config), options);
 }
 
 }  // namespace berth::k8sclient

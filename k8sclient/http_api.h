@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpApi: the Api over HTTPS.
+// MakeHttpApi: the Api over HTTPS.
 //
-// HttpApi uses HTTP/1.1 with one request at a time on a connection, because a lost connection then leaves exactly one
-// request in doubt. HttpApi keeps up to eight idle connections for later calls. If the server tells the client to wait
-// (429 or 503 with Retry-After: not executed; any 5xx with Retry-After for a read), HttpApi repeats the request up to
-// 10 times while the deadline allows. After a 401, HttpApi reads the credentials again; if they have changed, it
-// repeats the request once. If the connection of a read broke, HttpApi repeats the read once. HttpApi never repeats a
-// write that the server may have executed.
+// The Api uses HTTP/1.1 with one request at a time on a connection, because a lost connection then leaves exactly one
+// request in doubt. It keeps up to eight idle connections for later calls. If the server tells the client to wait (429
+// or 503 with Retry-After: not executed; any 5xx with Retry-After for a read), the Api repeats the request up to 10
+// times while the deadline allows. After a 401, the Api reads the credentials again; if they have changed, it repeats
+// the request once. If the connection of a read broke, the Api repeats the read once. The Api never repeats a write
+// that the server may have executed.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,6 @@
 #include "k8sclient/api.h"
 #include "k8sclient/client_config.h"
 #include "k8sclient/clock.h"
-#include "k8sclient/log_line.h"
 
 namespace berth::k8sclient {
 
@@ -27,27 +26,14 @@ struct HttpApiOptions {
   // TLS, after connecting. A server that has just started again shakes hands with all its clients at once. A client
   // that gives up and begins again only adds work.
   std::chrono::milliseconds handshake_max = std::chrono::seconds(15);
-  Clock* clock = &RealClock();  // must outlive the HttpApi
+  Clock* clock = &RealClock();  // must outlive the Api
   ReadFile read_file = ReadWholeFile;
   GetEnvironment environment = ProcessEnvironment;
   LogLine log = LogToStderr;  // called from any thread
 };
 
-class HttpApi final : public Api {
- public:
-  // Reads no file and opens no connection: the first call does both, and returns their errors.
-  // Errors: kDecode (the configuration cannot be used at all, for example if its server is not a URL).
-  [[nodiscard]] static Expected<std::unique_ptr<HttpApi>> Make(ClientConfig config, const HttpApiOptions& options = {});
-  ~HttpApi() override;
-
-  [[nodiscard]] Expected<Response> Call(const Request& request, const CallOptions& options) override;
-  [[nodiscard]] Expected<Response> Watch(const Request& request, const WatchOptions& options,
-                                         const WatchSink& sink) override;
-
- private:
-  class State;
-  explicit HttpApi(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
+// Reads no file and opens no connection: the first call does both, and returns their errors.
+// Errors: kDecode (the configuration cannot be used at all, for example if its server is not a URL).
+[[nodiscard]] Expected<std::unique_ptr<Api>> MakeHttpApi(ClientConfig config, const HttpApiOptions& options = {});
 
 }  // namespace berth::k8sclient

@@ -146,7 +146,9 @@ struct LinesGot {
 };
 
 TEST(Watch, GivesTheLinesHoweverChunksAndPacketsCutThem) {
-  const std::string stream = "{\"type\":\"ADDED\"}\n{\"type\":\"MODIFIED\",\"object\":{\"a\":\"\xc3\xa4\"}}\n{}\n";
+  // Blank lines count for nothing, a line may end with CRLF, and the last line has no end.
+  const std::string stream =
+      "{\"type\":\"ADDED\"}\n\n{\"type\":\"MODIFIED\",\"object\":{\"a\":\"\xc3\xa4\"}}\r\n{}\nnot complete";
   for (std::size_t piece = 1; piece < stream.size(); ++piece) {
     ScriptedServer server([&](Peer& peer) {
       if (!peer.ReadRequest()) return;
@@ -228,17 +230,21 @@ TEST(Watch, EndsWhenTheSinkHasEnough) {
   EXPECT_EQ(got.lines.size(), 2U);
 }
 
-TEST(Watch, ALineWithoutEndIsRefused) {
-  ScriptedServer server([](Peer& peer) {
-    if (!peer.ReadRequest()) return;
-    peer.Send(kStream);
-    for (int i = 0; i < 100; ++i) peer.Send(Chunk(std::string(1000, 'x')));
-    peer.AwaitClose();
-  });
-  LinesGot got;
-  const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {.line_bytes_max = 10'000}, got.Sink());
-  ASSERT_FALSE(response.has_value());
-  EXPECT_EQ(response.error().code, ErrorCode::kInternal);
+TEST(Watch, ALineThatIsTooLongOrWithoutEndIsRefused) {
+  for (const char* const end : {"", "\n"}) {
+    ScriptedServer server([end](Peer& peer) {
+      if (!peer.ReadRequest()) return;
+      peer.Send(kStream + Chunk(std::string(10'000, 'x') + "\n"));
+      for (int i = 0; i < 10; ++i) peer.Send(Chunk(std::string(1000, 'x')));
+      peer.Send(Chunk("x" + std::string(end)));
+      peer.AwaitClose();
+    });
+    LinesGot got;
+    const auto response = MakeApi({.server = server.url()})->Watch(kLimitsRead, {.line_bytes_max = 10'000}, got.Sink());
+    ASSERT_FALSE(response.has_value());
+    EXPECT_EQ(response.error().code, ErrorCode::kInternal);
+    EXPECT_EQ(got.lines.size(), 1U) << "a line of 10,000 bytes is not too long";
+  }
 }
 
 TEST(Watch, ARefusalComesBackWithItsBodyAndNoLine) {

@@ -125,7 +125,7 @@ TEST(HttpApi, APathWithForeignCharactersIsRefused) {
 
 TEST(HttpApi, AServerThatIsNoUrlIsRefusedAtOnce) {
   for (const char* server : {"", "10.0.0.1:6443", "socks5://a", "https://a:b"}) {
-    const auto api = HttpApi::Make({.source = "config", .server = server});
+    const auto api = MakeHttpApi({.source = "config", .server = server});
     ASSERT_FALSE(api.has_value()) << server;
     EXPECT_EQ(api.error().code, ErrorCode::kDecode);
   }
@@ -134,7 +134,7 @@ TEST(HttpApi, AServerThatIsNoUrlIsRefusedAtOnce) {
 // HttpApi waits with a fake clock when the server sends Retry-After.
 class Repeats : public ::testing::Test {
  protected:
-  std::unique_ptr<HttpApi> Api(const ScriptedServer& server) {
+  std::unique_ptr<k8sclient::Api> Api(const ScriptedServer& server) {
     return MakeApi({.server = server.url()}, {.clock = &clock_});
   }
   testing::FakeClock clock_;

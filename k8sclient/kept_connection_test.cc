@@ -78,9 +78,9 @@ class DeadConnection : public ::testing::TestWithParam<bool> {
     if (peer.index() == 0) return peer.Relay(behind_.port());
     peer.AwaitClose();
   }};
-  std::unique_ptr<HttpApi> api_ = MakeApi({.server = "https://127.0.0.1:" + std::to_string(server_.port()),
-                                           .certificate_authority = {.text = authority_.certificate_pem()}},
-                                          {.connect_max = milliseconds(100), .handshake_max = milliseconds(100)});
+  std::unique_ptr<Api> api_ = MakeApi({.server = "https://127.0.0.1:" + std::to_string(server_.port()),
+                                       .certificate_authority = {.text = authority_.certificate_pem()}},
+                                      {.connect_max = milliseconds(100), .handshake_max = milliseconds(100)});
 };
 
 TEST_P(DeadConnection, DoesNotSwitchOffTheTimeLimitsOfTheNextConnection) {

@@ -3,10 +3,12 @@
 #include "k8sclient/kubeconfig.h"
 
 #include <algorithm>
+#include <cctype>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 
@@ -33,18 +35,24 @@ struct Refused : std::exception {
 class LongValues {
  public:
   // Returns the document with words instead of long values.
-  [[nodiscard]] std::string ReplaceWithWords(const std::string& document) {
+  [[nodiscard]] std::string ReplaceWithWords(std::string document) {
     // If the document contains a text of several lines, a line in it may look like a key with a value: change nothing.
     for (const char* const begins_text : {": |", ": >", "- |", "- >"}) {
-      if (document.find(begins_text) != std::string::npos) return document;
+      if (document.contains(begins_text)) return document;
     }
-    std::string rest;
-    for (std::size_t begin = 0; begin < document.size();) {
-      const std::size_t end = std::min(document.find('\n', begin), document.size() - 1) + 1;
-      rest += Line(document.substr(begin, end - begin));
-      begin = end;
+    for (const std::string_view key :
+         {"certificate-authority-data: ", "client-certificate-data: ", "client-key-data: "}) {
+      for (std::size_t at = document.find(key); at != std::string::npos; at = document.find(key, at)) {
+        at += key.size();
+        const std::size_t end = std::min(document.find_first_of("\r\n", at), document.size());
+        std::string value = document.substr(at, end - at);
+        if (value.size() < kWorthwhile || !std::ranges::all_of(value, IsBase64)) continue;
+        std::string word = "base64:" + std::to_string(values_.size());
+        document.replace(at, value.size(), word);
+        values_.emplace(std::move(word), std::move(value));
+      }
     }
-    return rest;
+    return document;
   }
 
   // Returns the value for the word, and any other text unchanged.
@@ -56,89 +64,65 @@ class LongValues {
  private:
   static constexpr std::size_t kWorthwhile = 64;
 
-  [[nodiscard]] std::string Line(const std::string& line) {
-    for (const std::string_view key :
-         {"certificate-authority-data: ", "client-certificate-data: ", "client-key-data: "}) {
-      const std::size_t begin = line.find_first_not_of(" -");
-      if (begin == std::string::npos || line.compare(begin, key.size(), key) != 0) continue;
-      const std::size_t value = begin + key.size();
-      const std::size_t end = line.find_last_not_of("\r\n") + 1;
-      const bool is_base64 = std::ranges::all_of(line.begin() + static_cast<std::ptrdiff_t>(value),
-                                                 line.begin() + static_cast<std::ptrdiff_t>(std::max(value, end)),
-                                                 [](char c) { return IsBase64Digit(c) || c == '='; });
-      if (!is_base64 || end < value + kWorthwhile) break;
-      const std::string word = "base64:" + std::to_string(values_.size());
-      values_[word] = line.substr(value, end - value);
-      return line.substr(0, value) + word + line.substr(end);
-    }
-    return line;
-  }
-
-  static bool IsBase64Digit(char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
-  }
+  static bool IsBase64(unsigned char c) { return std::isalnum(c) != 0 || c == '+' || c == '/' || c == '='; }
 
   std::map<std::string, std::string> values_;
+};
+
+struct File {
+  std::string path;
+  LongValues long_values = {};
 };
 
 // A map in a file, and its place for messages: kubeconfig "/root/.kube/config": users["admin"].user.
 class Section {
  public:
-  Section(const YAML::Node& node, std::shared_ptr<const LongValues> texts, std::string file, std::string place)
-      : node_(node), values_(std::move(texts)), file_(std::move(file)), place_(std::move(place)) {
-    if (node_ && !node_.IsNull() && !node_.IsMap()) Refuse(Where() + ": not a map", "write key: value lines there");
+  Section(const YAML::Node& node, std::shared_ptr<const File> file, std::string place)
+      : node_(node), file_(std::move(file)), place_(std::move(place)) {
+    if (!node_.IsNull() && !node_.IsMap()) Refuse(Where() + ": not a map", "write key: value lines there");
   }
 
-  [[nodiscard]] bool Has(const char* key) const {
-    const YAML::Node value = Find(key);
-    return value && !value.IsNull();
-  }
+  [[nodiscard]] bool Has(const std::string& key) const { return !Find(key).IsNull(); }
 
   // Empty if the key is absent.
-  [[nodiscard]] std::string Text(const char* key) const {
+  [[nodiscard]] std::string Text(const std::string& key) const {
     const YAML::Node value = Find(key);
-    if (!value || value.IsNull()) return {};
-    if (!value.IsScalar()) Refuse(Where(key) + ": not a text", "write one value behind " + std::string(key) + ":");
+    if (!value.IsNull() && !value.IsScalar())
+      Refuse(Where(key) + ": not a text", "write one value behind " + key + ":");
     return value.Scalar();
   }
 
-  [[nodiscard]] bool Flag(const char* key) const {
+  [[nodiscard]] bool Flag(const std::string& key) const {
     const std::string text = Text(key);
-    if (text.empty() || text == "false") return false;
-    if (text != "true")
+    if (!text.empty() && text != "true" && text != "false")
       Refuse(Where(key) + ": \"" + text.substr(0, 200) + "\" is not a boolean", "write true or false");
-    return true;
+    return text == "true";
   }
 
-  [[nodiscard]] std::vector<std::string> Texts(const char* key) const {
+  [[nodiscard]] std::vector<std::string> Texts(const std::string& key) const {
     std::vector<std::string> texts;
-    for (const YAML::Node& item : Items(key)) {
+    for (const YAML::Node& item : List(key)) {
       if (!item.IsScalar()) Refuse(Where(key) + ": not a list of texts", "write one value per item");
       texts.push_back(item.Scalar());
     }
     return texts;
   }
 
-  [[nodiscard]] std::map<std::string, std::vector<std::string>> TextLists(const char* key) const {
+  [[nodiscard]] std::map<std::string, std::vector<std::string>> TextLists(const std::string& key) const {
     const Section lists = Map(key);
     std::map<std::string, std::vector<std::string>> result;
-    if (!lists.node_ || lists.node_.IsNull()) return result;
-    for (const auto& item : lists.node_) {
-      const std::string name = item.first.Scalar();
-      result[name] = lists.Texts(name.c_str());
-    }
+    for (const auto& item : lists.node_) result[item.first.Scalar()] = lists.Texts(item.first.Scalar());
     return result;
   }
 
-  [[nodiscard]] Section Map(const char* key) const { return {Find(key), values_, file_, Place(key)}; }
+  [[nodiscard]] Section Map(const std::string& key) const { return {Find(key), file_, Place(key)}; }
 
   // The maps in a list. In a kubeconfig, each map in a list has a name.
-  [[nodiscard]] std::vector<Section> Maps(const char* key) const {
+  [[nodiscard]] std::vector<Section> Maps(const std::string& key) const {
     std::vector<Section> maps;
-    for (const YAML::Node& item : Items(key)) {
+    for (const YAML::Node& item : List(key)) {
       const YAML::Node name = item.IsMap() ? item["name"] : YAML::Node();
-      maps.emplace_back(
-          item, values_, file_, Place(key) + "[\"" + (name && name.IsScalar() ? name.Scalar() : "") + "\"]");
+      maps.emplace_back(item, file_, Place(key) + "[\"" + (name && name.IsScalar() ? name.Scalar() : "") + "\"]");
     }
     return maps;
   }
@@ -146,97 +130,93 @@ class Section {
   // Resolves a path in the file. The result is absolute, or relative to the process's working directory if the file's
   // own path is relative.
   [[nodiscard]] std::string Resolved(const std::string& path) const {
-    if (path.empty() || path.front() == '/') return path;
-    const auto slash = file_.rfind('/');
-    return slash == std::string::npos ? path : file_.substr(0, slash + 1) + path;
+    return path.empty() ? path : (std::filesystem::path(file_->path).parent_path() / path).string();
   }
 
   // The base64 value of <key>-data, else the path in <key>.
   [[nodiscard]] Material DataOrFile(const std::string& key) const {
-    const std::string data_key = key + "-data";
-    const std::string data = values_->ValueOf(Text(data_key.c_str()));
-    if (data.empty()) return {.path = Resolved(Text(key.c_str()))};
+    const std::string data = file_->long_values.ValueOf(Text(key + "-data"));
+    if (data.empty()) return {.path = Resolved(Text(key))};
     Expected<std::string> bytes = DecodeBase64(data);
-    if (!bytes) Refuse(Where(data_key.c_str()) + ": not base64", "put there what \"base64 -w0 FILE\" prints");
+    if (!bytes) Refuse(Where(key + "-data") + ": not base64", "put there what \"base64 -w0 FILE\" prints");
     return {.text = std::move(*bytes)};
   }
 
-  [[nodiscard]] std::string Where(const char* key = nullptr) const {
-    const std::string place = key == nullptr ? place_ : Place(key);
-    return "kubeconfig \"" + file_ + "\"" + (place.empty() ? "" : ": " + place);
+  // The place of the section, or of a key in it.
+  [[nodiscard]] std::string Where(const std::string& key = "") const {
+    const std::string place = Place(key);
+    return "kubeconfig \"" + file_->path + "\"" + (place.empty() ? "" : ": " + place);
   }
 
  private:
-  [[nodiscard]] std::string Place(const char* key) const { return place_.empty() ? key : place_ + "." + key; }
-
-  [[nodiscard]] YAML::Node Find(const char* key) const {
-    return node_ && node_.IsMap() ? node_[key] : YAML::Node(YAML::NodeType::Undefined);
+  [[nodiscard]] std::string Place(const std::string& key) const {
+    return place_ + (place_.empty() || key.empty() ? "" : ".") + key;
   }
 
-  [[nodiscard]] std::vector<YAML::Node> Items(const char* key) const {
+  // Null if the key is absent.
+  [[nodiscard]] YAML::Node Find(const std::string& key) const {
+    const YAML::Node value = node_.IsMap() ? node_[key] : YAML::Node();
+    return value ? value : YAML::Node();
+  }
+
+  [[nodiscard]] YAML::Node List(const std::string& key) const {
     const YAML::Node list = Find(key);
-    if (!list || list.IsNull()) return {};
-    if (!list.IsSequence()) Refuse(Where(key) + ": not a list", "begin each item with \"- \"");
-    return {list.begin(), list.end()};
+    if (!list.IsNull() && !list.IsSequence()) Refuse(Where(key) + ": not a list", "begin each item with \"- \"");
+    return list;
   }
 
   YAML::Node node_;
-  std::shared_ptr<const LongValues> values_;
-  std::string file_;
+  std::shared_ptr<const File> file_;
   std::string place_;
 };
 
-struct Files {
-  std::vector<Section> read;
-  std::string first_failure;
-};
+using Files = std::vector<Section>;
 
 Files ReadFiles(const std::vector<std::string>& paths, const ReadFile& read_file) {
   Files files;
+  std::string first_failure;
   for (const std::string& path : paths) {
     const Expected<std::string> text = read_file(path);
     if (!text) {
-      if (files.first_failure.empty()) files.first_failure = text.error().message;
+      if (first_failure.empty()) first_failure = text.error().message;
       continue;
     }
     try {
-      const auto long_values = std::make_shared<LongValues>();
-      const YAML::Node document = YAML::Load(long_values->ReplaceWithWords(*text));
-      files.read.emplace_back(document, long_values, path, "");
+      const auto file = std::make_shared<File>(path);
+      files.emplace_back(YAML::Load(file->long_values.ReplaceWithWords(*text)), file, "");
     } catch (const YAML::Exception& e) {
       Refuse("kubeconfig \"" + path + "\": not YAML: line " + std::to_string(e.mark.line + 1) + ": " + e.msg,
              "compare with the output of \"kubectl config view --raw\"");
     }
-    const std::string kind = files.read.back().Text("kind");
+    const std::string kind = files.back().Text("kind");
     if (!kind.empty() && kind != "Config") {
       Refuse("kubeconfig \"" + path + "\": kind is \"" + kind.substr(0, 200) + "\", not Config", "give a kubeconfig");
     }
   }
-  if (files.read.empty()) {
-    const std::string reason = files.first_failure.empty() ? "no file is named" : files.first_failure;
-    Refuse("kubeconfig: " + reason, "give the path of a kubeconfig that this user may read");
+  if (files.empty()) {
+    Refuse("kubeconfig: " + (first_failure.empty() ? "no file is named" : first_failure),
+           "give the path of a kubeconfig that this user may read");
   }
   return files;
 }
 
-// The entry `name` of the list `plural`, from the first file that has the entry.
-Section FindEntry(const Files& files, const char* plural, const char* singular, const std::string& name,
-                  const std::string& named_by) {
-  for (const Section& file : files.read) {
-    for (const Section& entry : file.Maps(plural)) {
-      if (entry.Text("name") == name) return entry.Map(singular);
+// The entry `name` of the list `kind` + "s", from the first file that has the entry.
+Section FindEntry(const Files& files, const std::string& kind, const std::string& name, const std::string& named_by) {
+  for (const Section& file : files) {
+    for (const Section& entry : file.Maps(kind + "s")) {
+      if (entry.Text("name") == name) return entry.Map(kind);
     }
   }
-  Refuse(named_by + " names the " + singular + " \"" + name + "\", which is not among " + plural,
+  Refuse(named_by + " names the " + kind + " \"" + name + "\", which is not among " + kind + "s",
          "add this entry to the file, or choose another context with current-context");
 }
 
 std::string CurrentContext(const Files& files) {
-  for (const Section& file : files.read) {
+  for (const Section& file : files) {
     std::string name = file.Text("current-context");
     if (!name.empty()) return name;
   }
-  Refuse(files.read.front().Where("current-context") + ": not set", "name the context to use there");
+  Refuse(files.front().Where("current-context") + ": not set", "name the context to use there");
 }
 
 void FillCluster(const Section& cluster, ClientConfig& config) {
@@ -303,8 +283,7 @@ void FillUser(const Section& user, ClientConfig& config) {
   config.client_certificate = user.DataOrFile("client-certificate");
   config.client_key = user.DataOrFile("client-key");
   if (config.client_certificate.empty() != config.client_key.empty()) {
-    const bool no_key = config.client_key.empty();
-    Refuse(user.Where(no_key ? "client-key" : "client-certificate") + ": not set",
+    Refuse(user.Where(config.client_key.empty() ? "client-key" : "client-certificate") + ": not set",
            "give both client-certificate and client-key");
   }
   config.token.path = user.Resolved(user.Text("tokenFile"));
@@ -328,15 +307,13 @@ void RefuseSecretsInClearText(const Section& cluster, const ClientConfig& config
 ClientConfig Resolve(const std::vector<std::string>& paths, const std::string& context, const ReadFile& read_file) {
   const Files files = ReadFiles(paths, read_file);
   const std::string name = context.empty() ? CurrentContext(files) : context;
-  const Section chosen = FindEntry(files, "contexts", "context", name, files.read.front().Where("current-context"));
+  const Section chosen = FindEntry(files, "context", name, files.front().Where("current-context"));
   ClientConfig config{.source = chosen.Where(), .server = {}};
-  config.default_namespace = chosen.Text("namespace");
-  if (config.default_namespace.empty()) config.default_namespace = "default";
-  const Section cluster = FindEntry(files, "clusters", "cluster", chosen.Text("cluster"), chosen.Where("cluster"));
+  const Section cluster = FindEntry(files, "cluster", chosen.Text("cluster"), chosen.Where("cluster"));
   FillCluster(cluster, config);
   config.user_entry = chosen.Text("user");
   if (!config.user_entry.empty()) {
-    FillUser(FindEntry(files, "users", "user", config.user_entry, chosen.Where("user")), config);
+    FillUser(FindEntry(files, "user", config.user_entry, chosen.Where("user")), config);
   }
   RefuseSecretsInClearText(cluster, config);
   return config;
@@ -346,12 +323,9 @@ ClientConfig Resolve(const std::vector<std::string>& paths, const std::string& c
 
 std::vector<std::string> SplitKubeconfigList(const std::string& variable) {
   std::vector<std::string> paths;
-  std::size_t start = 0;
-  while (start <= variable.size()) {
-    const std::size_t end = std::min(variable.find(':', start), variable.size());
-    std::string path = variable.substr(start, end - start);
+  for (const auto part : std::views::split(variable, ':')) {
+    std::string path(part.begin(), part.end());
     if (!path.empty() && std::ranges::find(paths, path) == paths.end()) paths.push_back(std::move(path));
-    start = end + 1;
   }
   return paths;
 }

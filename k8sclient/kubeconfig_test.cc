@@ -22,11 +22,11 @@ ReadFile Reading(const FileMap& files) {
 }
 
 // A kubeconfig with one cluster, user and context. `cluster` and `user` are lines that begin with four blanks.
-std::string File(const std::string& cluster, const std::string& user, const std::string& context = "") {
+std::string File(const std::string& cluster, const std::string& user) {
   return "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
          "clusters:\n- name: k\n  cluster:\n" +
          cluster + "users:\n- name: u\n  user:\n" + user +
-         "contexts:\n- name: c\n  context:\n    cluster: k\n    user: u\n" + context;
+         "contexts:\n- name: c\n  context:\n    cluster: k\n    user: u\n";
 }
 
 const std::string kServer = "    server: https://10.0.0.1:6443\n";
@@ -35,11 +35,10 @@ Expected<ClientConfig> Load(const std::string& text) {
   return LoadKubeconfig({"/etc/kube/config"}, "", Reading({{"/etc/kube/config", text}}));
 }
 
-TEST(Kubeconfig, TakesServerNamespaceAndUser) {
-  const auto config = Load(File(kServer, "    token: t\n", "    namespace: ns\n"));
+TEST(Kubeconfig, TakesServerAndUser) {
+  const auto config = Load(File(kServer, "    token: t\n"));
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->server, "https://10.0.0.1:6443");
-  EXPECT_EQ(config->default_namespace, "ns");
   EXPECT_EQ(config->user_entry, "u");
   EXPECT_EQ(config->token.text, "t");
   EXPECT_NE(config->source.find("/etc/kube/config"), std::string::npos);
@@ -77,10 +76,6 @@ TEST(Kubeconfig, RefusesLongDataThatIsNotBase64) {
   const auto config = Load(File(kServer + "    certificate-authority-data: " + LongBase64('A') + "=A\n", "    {}\n"));
   ASSERT_FALSE(config.has_value());
   EXPECT_NE(config.error().message.find("certificate-authority-data: not base64"), std::string::npos);
-}
-
-TEST(Kubeconfig, NamespaceIsDefaultIfNoneIsNamed) {
-  EXPECT_EQ(Load(File(kServer, "    {}\n"))->default_namespace, "default");
 }
 
 TEST(Kubeconfig, ATrailingSlashOfTheServerGoes) {
@@ -156,23 +151,22 @@ TEST(Kubeconfig, ABareCommandIsLeftToPath) {
 }
 
 TEST(Kubeconfig, TheContextThatIsAskedForWinsOverTheCurrentOne) {
-  const std::string text = File(kServer, "    {}\n") + "- name: d\n  context:\n    cluster: k\n    namespace: other\n";
+  const std::string text = File(kServer, "    {}\n") + "- name: d\n  context:\n    cluster: k\n";
   const auto config = LoadKubeconfig({"/f"}, "d", Reading({{"/f", text}}));
   ASSERT_TRUE(config.has_value()) << config.error().message;
-  EXPECT_EQ(config->default_namespace, "other");
+  EXPECT_EQ(config->user_entry, "");
 }
 
 TEST(Kubeconfig, OfSeveralFilesTheFirstThatNamesAnEntryWins) {
   const FileMap files = {
       {"/a/1",
        "current-context: c\nclusters:\n- name: k\n  cluster: {server: https://one, certificate-authority: ca}\n"},
-      {"/b/2", File("    server: https://two\n", "    tokenFile: tok\n", "    namespace: two\n")}};
+      {"/b/2", File("    server: https://two\n", "    tokenFile: tok\n")}};
   const auto config = LoadKubeconfig({"/a/1", "/missing", "/b/2"}, "", Reading(files));
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->server, "https://one");
   EXPECT_EQ(config->certificate_authority.path, "/a/ca");
   EXPECT_EQ(config->token.path, "/b/tok");
-  EXPECT_EQ(config->default_namespace, "two");
 }
 
 TEST(Kubeconfig, TheListInTheEnvironmentIsSplitAtColons) {

@@ -52,15 +52,15 @@ std::string Identity() {
                      uuid.substr(20));
 }
 
-Expected<std::unique_ptr<k8sclient::HttpApi>> Connect(const Options& options) {
+Expected<std::unique_ptr<k8sclient::Api>> Connect(const Options& options) {
   auto config = options.kubeconfig.empty()
-                    ? k8sclient::InClusterConfig(k8sclient::ProcessEnvironment, k8sclient::ReadWholeFile)
+                    ? k8sclient::InClusterConfig(k8sclient::ProcessEnvironment)
                     : k8sclient::LoadKubeconfig({options.kubeconfig}, "", k8sclient::ReadWholeFile);
   if (!config) return std::unexpected(std::move(config.error()));
   spdlog::info("controller started server={} source={}", config->server, config->source);
-  return k8sclient::HttpApi::Make(*std::move(config),
-                                  {.user_agent = std::string("berth-controller/") + kVersion,
-                                   .log = [](const std::string& line) { spdlog::warn("{}", line); }});
+  return k8sclient::MakeHttpApi(*std::move(config),
+                                {.user_agent = std::string("berth-controller/") + kVersion,
+                                 .log = [](const std::string& line) { spdlog::warn("{}", line); }});
 }
 
 // The returned thread requests the stop of `source` on the first SIGTERM or SIGINT. Requires: both signals are blocked

@@ -52,7 +52,7 @@ k8sclient::ClientConfig AdminConfig() {
 }
 
 Caller::Caller(const k8sclient::ClientConfig& config) {
-  auto api = k8sclient::HttpApi::Make(config);
+  auto api = k8sclient::MakeHttpApi(config);
   if (!api) Fail(api.error().message);
   api_ = std::move(*api);
 }

@@ -30,8 +30,8 @@ void RealServer::SetUp() {
   ASSERT_TRUE(created.has_value()) << created.error().message;
 }
 
-std::unique_ptr<HttpApi> RealServer::Make(ClientConfig config) const {
-  auto api = HttpApi::Make(std::move(config));
+std::unique_ptr<Api> RealServer::Make(ClientConfig config) const {
+  auto api = MakeHttpApi(std::move(config));
   EXPECT_TRUE(api.has_value()) << api.error().message;
   return std::move(*api);
 }

@@ -23,7 +23,7 @@ class RealServer : public ::testing::Test {
   // The administrator's configuration, with a client certificate.
   [[nodiscard]] const ClientConfig& config() const { return config_; }
   [[nodiscard]] Api& api() { return *api_; }
-  [[nodiscard]] std::unique_ptr<HttpApi> Make(ClientConfig config) const;
+  [[nodiscard]] std::unique_ptr<Api> Make(ClientConfig config) const;
 
   // The paths of the ConfigMaps in the test's namespace, and of one ConfigMap.
   [[nodiscard]] std::string Collection() const;
@@ -42,7 +42,7 @@ class RealServer : public ::testing::Test {
  private:
   std::string directory_;
   ClientConfig config_;
-  std::unique_ptr<HttpApi> api_;
+  std::unique_ptr<Api> api_;
   std::string namespace_;
 };
 

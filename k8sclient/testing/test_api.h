@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MakeApi: an HttpApi for a scripted server.
+// MakeApi: a client of a scripted server.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ namespace berth::k8sclient::testing {
 // A time limit that only a failing test reaches.
 [[nodiscard]] inline CallOptions Soon() { return CallOptions::Within(std::chrono::seconds(30)); }
 
-// Makes an HttpApi that ignores the proxies of the test's environment.
-[[nodiscard]] inline std::unique_ptr<HttpApi> MakeApi(ClientConfig config, HttpApiOptions options = {}) {
+// Makes a client that ignores the proxies of the test's environment.
+[[nodiscard]] inline std::unique_ptr<Api> MakeApi(ClientConfig config, HttpApiOptions options = {}) {
   options.environment = [](const std::string&) { return std::string(); };
   if (config.source.empty()) config.source = "test";
-  Expected<std::unique_ptr<HttpApi>> api = HttpApi::Make(std::move(config), options);
+  Expected<std::unique_ptr<Api>> api = MakeHttpApi(std::move(config), options);
   EXPECT_TRUE(api.has_value()) << api.error().message;
   return std::move(*api);
 }
