@@ -23,19 +23,13 @@ using nlohmann::json;
 // read that first showed its last renewal.
 constexpr double kJitter = 0.2;
 
-// Null if the object has no such member, or if `object` is not an object.
-json MemberOf(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it == object.end() ? json() : *it;
-}
-
 std::int64_t NumberAt(const json& object, const char* key) {
-  const auto it = object.find(key);
-  return it != object.end() && it->is_number_integer() ? it->get<std::int64_t>() : 0;
+  const json& number = ValueAt(object, key);
+  return number.is_number_integer() ? number.get<std::int64_t>() : 0;
 }
 
 Lease LeaseOf(const json& object) {
-  const json spec = MemberOf(object, "spec");
+  const json& spec = ValueAt(object, "spec");
   return {.holder = TextAt(spec, "holderIdentity"),
           .duration_seconds = NumberAt(spec, "leaseDurationSeconds"),
           .acquire_time = TextAt(spec, "acquireTime"),
@@ -56,7 +50,7 @@ json SpecOf(const Lease& lease) {
 Candidate::Decision Candidate::Decide(const std::optional<Lease>& found, TimePoint now, const std::string& wall_now) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(times_.lease).count();
   Lease wanted{.holder = identity_, .duration_seconds = seconds, .acquire_time = wall_now, .renew_time = wall_now};
-  if (!found) return Create{wanted};
+  if (!found) return wanted;
   if (observed_ != found) {
     observed_ = found;
     observed_at_ = now;
@@ -67,15 +61,7 @@ Candidate::Decision Candidate::Decide(const std::optional<Lease>& found, TimePoi
   const bool still_ours = found->holder == identity_;
   if (still_ours) wanted.acquire_time = found->acquire_time;
   wanted.transitions = found->transitions + (still_ours ? 0 : 1);
-  return Update{wanted};
-}
-
-Lease Candidate::Released(const Lease& held, const std::string& wall_now) const {
-  return {.holder = "",
-          .duration_seconds = 1,
-          .acquire_time = wall_now,
-          .renew_time = wall_now,
-          .transitions = held.transitions};
+  return wanted;
 }
 
 LeaderElector::LeaderElector(Api& api, Clock& clock, ElectionOptions options)
@@ -91,46 +77,32 @@ std::string LeaderElector::WallNow() {
   return FormatMicroTimestamp(now.time_since_epoch().count());
 }
 
-Expected<std::optional<LeaderElector::StoredLease>> LeaderElector::Read(const CallOptions& options) {
-  const Expected<json> object = Get(api_, options_.path + "/" + PercentEncode(options_.name), options);
-  if (!object && object.error().code == ErrorCode::kNotFound) return std::nullopt;
-  if (!object) return std::unexpected(object.error());
-  return StoredLeaseOf(*object);
-}
+std::string LeaderElector::PathOfLease() const { return options_.path + "/" + PercentEncode(options_.name); }
 
 Expected<LeaderElector::StoredLease> LeaderElector::StoredLeaseOf(const json& object) const {
-  const json metadata = MemberOf(object, "metadata");
+  const json& metadata = ValueAt(object, "metadata");
   std::string version = TextAt(metadata, "resourceVersion");
   // With an empty version, the next patch would overwrite another holder.
   if (version.empty()) return Fail(ErrorCode::kInternal, "lease " + options_.name + " has no resourceVersion");
-  const json annotations = MemberOf(metadata, "annotations");
-  return StoredLease{
-      .lease = LeaseOf(object),
-      .resource_version = std::move(version),
-      .note = options_.note_key.empty() ? std::string() : TextAt(annotations, options_.note_key.c_str())};
+  return StoredLease{.lease = LeaseOf(object),
+                     .resource_version = std::move(version),
+                     .note = TextAt(ValueAt(metadata, "annotations"), options_.note_key.c_str())};
 }
 
-Expected<LeaderElector::StoredLease> LeaderElector::Write(const Candidate::Decision& decision,
-                                                          const std::optional<StoredLease>& found,
+Expected<LeaderElector::StoredLease> LeaderElector::Write(const Lease& lease, const std::optional<StoredLease>& found,
                                                           const CallOptions& options) {
-  Expected<json> written;
-  if (const auto* create = std::get_if<Candidate::Create>(&decision)) {
-    written = k8sclient::Create(api_,
-                                options_.path,
-                                {{"apiVersion", "coordination.k8s.io/v1"},
-                                 {"kind", "Lease"},
-                                 {"metadata", {{"name", options_.name}}},
-                                 {"spec", SpecOf(create->lease)}},
-                                options);
-  } else {
-    BERTH_CHECK(found.has_value());  // Decide returns an Update only for a Lease that was found
-    const Lease& lease = std::get<Candidate::Update>(decision).lease;
-    json patch = {{"metadata", {{"resourceVersion", found->resource_version}}}, {"spec", SpecOf(lease)}};
+  json object = {{"spec", SpecOf(lease)}};
+  if (found) {
+    object["metadata"] = {{"resourceVersion", found->resource_version}};
     const std::string text = is_leading_ && !options_.note_key.empty() ? note() : std::string();
-    if (!text.empty()) patch["metadata"]["annotations"][options_.note_key] = text;
-    written = MergePatch(api_, options_.path + "/" + PercentEncode(options_.name), patch, options);
+    if (!text.empty()) object["metadata"]["annotations"][options_.note_key] = text;
+  } else {
+    object.update(
+        {{"apiVersion", "coordination.k8s.io/v1"}, {"kind", "Lease"}, {"metadata", {{"name", options_.name}}}});
   }
-  if (!written) return std::unexpected(std::move(written.error()));
+  const Expected<json> written =
+      found ? MergePatch(api_, PathOfLease(), object, options) : Create(api_, options_.path, object, options);
+  if (!written) return std::unexpected(written.error());
   return StoredLeaseOf(*written);
 }
 
@@ -140,7 +112,9 @@ Expected<LeaderElector::OtherHolder> LeaderElector::TryOnce(const CallOptions& o
     // Another process has changed the Lease: read it to see whether this process still leads.
     if (renewed || renewed.error().code != ErrorCode::kConflict) return renewed;
   }
-  const Expected<std::optional<StoredLease>> found = Read(options);
+  const Expected<json> object = Get(api_, PathOfLease(), options);
+  if (!object && object.error().code == ErrorCode::kNotFound) return DecideAndWrite(std::nullopt, options);
+  const Expected<StoredLease> found = object ? StoredLeaseOf(*object) : std::unexpected(object.error());
   if (!found) return std::unexpected(found.error());
   return DecideAndWrite(*found, options);
 }
@@ -153,7 +127,7 @@ Expected<LeaderElector::OtherHolder> LeaderElector::DecideAndWrite(const std::op
   if (const auto* other = std::get_if<Candidate::HeldBy>(&decision)) return *other;
   // A stop must not interrupt the write. Without the answer, this process could not give up the Lease, and the next
   // leader would have to wait until the Lease expires.
-  Expected<StoredLease> written = Write(decision, found, {.deadline = options.deadline});
+  Expected<StoredLease> written = Write(std::get<Lease>(decision), found, {.deadline = options.deadline});
   if (!written) return std::unexpected(std::move(written.error()));
   last_written_ = std::move(*written);
   renewed_at_ = began;  // other candidates see the renewal later than this
@@ -203,11 +177,12 @@ Expected<void> LeaderElector::RenewUntilStopped(const std::stop_token& stop) {
 }
 
 void LeaderElector::Release() {
-  const CallOptions options{.deadline = clock_.Now() + options_.times.retry};
   // If the last write is unknown, another process may hold the Lease: let it expire.
   if (!last_written_) return;
-  const Candidate::Update update{candidate_.Released(last_written_->lease, WallNow())};
-  const Expected<StoredLease> written = Write(update, last_written_, options);
+  const std::string now = WallNow();
+  const Lease released{
+      .duration_seconds = 1, .acquire_time = now, .renew_time = now, .transitions = last_written_->lease.transitions};
+  const auto written = Write(released, last_written_, {.deadline = clock_.Now() + options_.times.retry});
   if (!written) on_failure(written.error().Within("release lease " + options_.name));
   last_written_.reset();
 }

@@ -45,26 +45,17 @@ struct ElectionTimes {
 class Candidate {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  struct Create {
-    Lease lease;
-  };
-  struct Update {  // changes the Lease that was read, by compare-and-swap
-    Lease lease;
-  };
   struct HeldBy {
     std::string holder;
     TimePoint until;  // the Lease expires then, unless the holder renews it
   };
-  using Decision = std::variant<Create, Update, HeldBy>;
+  using Decision = std::variant<Lease, HeldBy>;
 
   Candidate(std::string identity, ElectionTimes times) : identity_(std::move(identity)), times_(times) {}
 
-  // Decides what to do about the Lease that was just read; nothing: there is no Lease. wall_now: as in a Lease, with
-  // microseconds.
+  // Decides what to do about the Lease that was just read; nothing: there is no Lease. Returns the Lease to write, or
+  // who holds it. wall_now: as in a Lease, with microseconds.
   [[nodiscard]] Decision Decide(const std::optional<Lease>& found, TimePoint now, const std::string& wall_now);
-
-  // The Lease with which this candidate gives up the lead, so that another candidate can lead at once.
-  [[nodiscard]] Lease Released(const Lease& held, const std::string& wall_now) const;
 
  private:
   const std::string identity_;
@@ -112,9 +103,9 @@ class LeaderElector {
 
   using OtherHolder = std::optional<Candidate::HeldBy>;
 
-  [[nodiscard]] Expected<std::optional<StoredLease>> Read(const CallOptions& options);
-  [[nodiscard]] Expected<StoredLease> Write(const Candidate::Decision& decision,
-                                            const std::optional<StoredLease>& found, const CallOptions& options);
+  // Writes `lease` in place of `found`, by compare-and-swap; nothing: creates the Lease.
+  [[nodiscard]] Expected<StoredLease> Write(const Lease& lease, const std::optional<StoredLease>& found,
+                                            const CallOptions& options);
   // One attempt. Returns the other process that holds the Lease; nothing: this process holds it. Errors: those of the
   // API; kConflict: another process wrote first.
   [[nodiscard]] Expected<OtherHolder> TryOnce(const CallOptions& options);
@@ -123,7 +114,9 @@ class LeaderElector {
   [[nodiscard]] bool Acquire(const std::stop_token& stop);
   // Renews the Lease every retry period, counted from the start of the last attempt.
   [[nodiscard]] Expected<void> RenewUntilStopped(const std::stop_token& stop);
+  // Gives up the lead, so that another candidate can lead at once.
   void Release();
+  [[nodiscard]] std::string PathOfLease() const;
   [[nodiscard]] std::string WallNow();
 
   Api& api_;

@@ -30,8 +30,8 @@ const Candidate::TimePoint kStart = Candidate::TimePoint() + std::chrono::hours(
 TEST(Candidate, CreatesALeaseThatIsMissing) {
   Candidate me("me", {});
   const auto decision = me.Decide(std::nullopt, kStart, kNow);
-  ASSERT_TRUE(std::holds_alternative<Candidate::Create>(decision));
-  EXPECT_EQ(std::get<Candidate::Create>(decision).lease,
+  ASSERT_TRUE(std::holds_alternative<Lease>(decision));
+  EXPECT_EQ(std::get<Lease>(decision),
             (Lease{.holder = "me", .duration_seconds = 15, .acquire_time = kNow, .renew_time = kNow}));
 }
 
@@ -40,7 +40,7 @@ TEST(Candidate, LeavesALeaseAloneUntilItsDurationHasPassedWithoutARenewal) {
   Candidate me("me", {});
   EXPECT_TRUE(std::holds_alternative<Candidate::HeldBy>(me.Decide(theirs, kStart, kNow)));
   EXPECT_TRUE(std::holds_alternative<Candidate::HeldBy>(me.Decide(theirs, kStart + seconds(29), kNow)));
-  EXPECT_TRUE(std::holds_alternative<Candidate::Update>(me.Decide(theirs, kStart + seconds(30), kNow)));
+  EXPECT_TRUE(std::holds_alternative<Lease>(me.Decide(theirs, kStart + seconds(30), kNow)));
 }
 
 TEST(Candidate, ARenewedLeaseStartsTheClockAnew) {
@@ -56,9 +56,9 @@ TEST(Candidate, TakesAReleasedLeaseAtOnceAndCountsTheChange) {
   const Lease released{.holder = "", .duration_seconds = 1, .acquire_time = "a", .renew_time = "a", .transitions = 4};
   Candidate me("me", {});
   const auto decision = me.Decide(released, kStart, kNow);
-  ASSERT_TRUE(std::holds_alternative<Candidate::Update>(decision));
+  ASSERT_TRUE(std::holds_alternative<Lease>(decision));
   EXPECT_EQ(
-      std::get<Candidate::Update>(decision).lease,
+      std::get<Lease>(decision),
       (Lease{.holder = "me", .duration_seconds = 15, .acquire_time = kNow, .renew_time = kNow, .transitions = 5}));
 }
 
@@ -66,8 +66,8 @@ TEST(Candidate, RenewalKeepsTheAcquireTime) {
   const Lease ours{.holder = "me", .duration_seconds = 15, .acquire_time = "a", .renew_time = "b", .transitions = 4};
   Candidate me("me", {});
   const auto decision = me.Decide(ours, kStart, kNow);
-  ASSERT_TRUE(std::holds_alternative<Candidate::Update>(decision));
-  EXPECT_EQ(std::get<Candidate::Update>(decision).lease,
+  ASSERT_TRUE(std::holds_alternative<Lease>(decision));
+  EXPECT_EQ(std::get<Lease>(decision),
             (Lease{.holder = "me", .duration_seconds = 15, .acquire_time = "a", .renew_time = kNow, .transitions = 4}));
 }
 
@@ -274,6 +274,18 @@ TEST_F(LeaderElectorTest, DoesNotWriteALeaseWithoutAReadableVersion) {
     EXPECT_TRUE(elector.Run(stop.get_token(), [](const std::stop_token&) { FAIL() << "leads"; }).has_value());
     EXPECT_EQ(error.code, ErrorCode::kInternal);
   }
+}
+
+TEST_F(LeaderElectorTest, DoesNotLeadIfTheAnswerToItsWriteHasNoVersion) {
+  api_.on_call = [](const Request& request) {
+    if (request.method == Method::kGet) {
+      return Response{.status = 404, .body = R"({"kind":"Status","details":{"name":"berth"}})"};
+    }
+    return Response{.status = 201, .body = R"({"metadata":{"name":"berth"},"spec":{"holderIdentity":"me"}})"};
+  };
+  clock_.on_sleep = [this](auto) { stop_.request_stop(); };
+  const auto done = Elector().Run(stop_.get_token(), [](const std::stop_token&) { FAIL() << "leads"; });
+  EXPECT_TRUE(done.has_value());
 }
 
 // Requests a stop of the process during its first write of the Lease. If the call may be stopped, the write gets no
