@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "fuzz/target.h"
-#include "k8sclient/list_reader.h"
+#include "k8sclient/object_reader.h"
 
 namespace berth::fuzz {
 

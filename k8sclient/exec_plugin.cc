@@ -53,20 +53,18 @@ Expected<ExecCredential> ParseExecCredential(const std::string& output, const st
   if (TextAt(document, "kind") != "ExecCredential" || TextAt(document, "apiVersion") != api_version) {
     return Fail(ErrorCode::kUnauthenticated, "it did not print an ExecCredential of " + api_version);
   }
-  const auto status = document.find("status");
-  if (status == document.end() || !status->is_object()) {
-    return Fail(ErrorCode::kUnauthenticated, "it printed no status");
-  }
-  ExecCredential credential{.token = TextAt(*status, "token"),
-                            .certificate_pem = TextAt(*status, "clientCertificateData"),
-                            .key_pem = TextAt(*status, "clientKeyData")};
+  const json& status = ValueAt(document, "status");
+  if (!status.is_object()) return Fail(ErrorCode::kUnauthenticated, "it printed no status");
+  ExecCredential credential{.token = TextAt(status, "token"),
+                            .certificate_pem = TextAt(status, "clientCertificateData"),
+                            .key_pem = TextAt(status, "clientKeyData")};
   if (credential.certificate_pem.empty() != credential.key_pem.empty()) {
     return Fail(ErrorCode::kUnauthenticated, "it printed one of clientCertificateData and clientKeyData, not both");
   }
   if (credential.token.empty() && credential.key_pem.empty()) {
     return Fail(ErrorCode::kUnauthenticated, "it printed neither a token nor a certificate");
   }
-  const std::string expires = TextAt(*status, "expirationTimestamp");
+  const std::string expires = TextAt(status, "expirationTimestamp");
   if (expires.empty()) return credential;
   const Expected<std::int64_t> unix_ms = ParseTimestamp(expires);
   if (!unix_ms) return Fail(ErrorCode::kUnauthenticated, "its expirationTimestamp is not a time");

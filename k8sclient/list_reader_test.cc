@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // ListReader: returns the same items for any pieces, and an error if the text is not a list.
-#include "k8sclient/list_reader.h"
-
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "k8sclient/object_reader.h"
 
 namespace berth::k8sclient {
 namespace {

@@ -3,8 +3,8 @@
 #include "k8sclient/server_clock.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
+#include <sstream>
 
 namespace berth::k8sclient {
 
@@ -20,13 +20,6 @@ using std::chrono::seconds;
 constexpr seconds kDifferenceMax{5};
 // A difference that was too large counts as too large until it is at most this.
 constexpr seconds kDifferenceRight{4};
-
-std::optional<std::int64_t> WholeNumber(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
 
 }  // namespace
 
@@ -80,32 +73,30 @@ std::optional<ServerClock::News> ServerClock::TakeNews() {
                       " the API server's clock: let NTP set the clocks of both machines"};
 }
 
-void ServerClock::Recall(std::string_view note) {
-  const std::size_t blank = std::min(note.find(' '), note.size());
-  const auto estimate = WholeNumber(note.substr(0, blank));
-  const auto noted = WholeNumber(note.substr(std::min(blank + 1, note.size())));
+void ServerClock::Recall(const std::string& note) {
+  std::istringstream text(note);
+  std::int64_t estimate = 0;
+  std::int64_t noted = 0;
+  if (!(text >> estimate >> noted) || !(text >> std::ws).eof()) return;
   const Lock lock(mutex_);
-  if (estimate_ || !estimate || !noted || nanoseconds(*noted) > local_.SinceBoot()) return;
-  estimate_ = nanoseconds(*estimate);
+  if (!estimate_ && nanoseconds(noted) <= local_.SinceBoot()) estimate_ = nanoseconds(estimate);
 }
 
 Expected<Response> DatedApi::Call(const Request& request, const CallOptions& options) {
   const nanoseconds sent = clock_.SinceBoot();
-  auto response = inner_.Call(request, options);
-  Learn(response, sent);
-  return response;
+  return Learned(inner_.Call(request, options), sent);
 }
 
 Expected<Response> DatedApi::Watch(const Request& request, const WatchOptions& options, const WatchSink& sink) {
   const nanoseconds sent = clock_.SinceBoot();
-  auto response = inner_.Watch(request, options, sink);
-  Learn(response, sent);
-  return response;
+  return Learned(inner_.Watch(request, options, sink), sent);
 }
 
-void DatedApi::Learn(const Expected<Response>& response, nanoseconds sent) {
-  if (!response || !response->date) return;
-  clock_.Learn({.date = *response->date, .sent = sent, .received = clock_.SinceBoot()});
+Expected<Response> DatedApi::Learned(Expected<Response> response, nanoseconds sent) {
+  if (response && response->date) {
+    clock_.Learn({.date = *response->date, .sent = sent, .received = clock_.SinceBoot()});
+  }
+  return response;
 }
 
 }  // namespace berth::k8sclient

@@ -10,7 +10,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -68,7 +67,7 @@ class ServerClock final : public Clock {
 
   // Takes over the estimate in an earlier process's note. Does nothing after the first answer, or if the note is
   // malformed, or has a time since boot in the future and so is older than the machine's start.
-  void Recall(std::string_view note);
+  void Recall(const std::string& note);
 
  private:
   // The server's UNIX time.
@@ -92,7 +91,8 @@ class DatedApi final : public Api {
                                          const WatchSink& sink) override;
 
  private:
-  void Learn(const Expected<Response>& response, std::chrono::nanoseconds sent);
+  // Lets the clock learn from the answer, and returns it.
+  [[nodiscard]] Expected<Response> Learned(Expected<Response> response, std::chrono::nanoseconds sent);
 
   Api& inner_;
   ServerClock& clock_;

@@ -118,20 +118,14 @@ std::string Details(ErrorCode code, const Status& status) {
 
 Status ParseStatus(std::string_view body) {
   const json document = json::parse(body, nullptr, /*allow_exceptions=*/false);
-  Status status;
-  if (!document.is_object() || TextAt(document, "kind") != "Status") return status;
-  status.reason = TextAt(document, "reason");
-  status.message = TextAt(document, "message");
-  const auto details = document.find("details");
-  if (details == document.end() || !details->is_object()) return status;
-  status.name = TextAt(*details, "name");
-  status.kind = TextAt(*details, "kind");
-  const auto causes = details->find("causes");
-  if (causes == details->end() || !causes->is_array()) return status;
-  for (const json& cause : *causes) {
-    if (!cause.is_object()) continue;
-    status.causes.push_back(
-        {.reason = TextAt(cause, "reason"), .field = TextAt(cause, "field"), .message = TextAt(cause, "message")});
+  if (TextAt(document, "kind") != "Status") return {};
+  const json& details = ValueAt(document, "details");
+  Status status{.reason = TextAt(document, "reason"),
+                .message = TextAt(document, "message"),
+                .name = TextAt(details, "name"),
+                .causes = {}};
+  for (const json& cause : ValueAt(details, "causes")) {
+    status.causes.push_back({.reason = TextAt(cause, "reason"), .field = TextAt(cause, "field")});
   }
   return status;
 }

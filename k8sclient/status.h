@@ -20,11 +20,9 @@ struct Status {
   std::string reason;
   std::string message;
   std::string name;  // details.name: the name of the object
-  std::string kind;  // details.kind
   struct Cause {
     std::string reason;
     std::string field;
-    std::string message;
   };
   std::vector<Cause> causes;
 };

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "k8sclient/list_reader.h"
 #include "k8sclient/object_reader.h"
 #include "k8sclient/status.h"
 #include "k8sclient/url.h"
@@ -17,26 +16,25 @@ using nlohmann::json;
 
 constexpr int kPagesMax = 10'000;
 
-Query WriterQuery() { return {{"fieldManager", "berth"}}; }
-
-std::string Start(std::string_view body) { return std::string(body.substr(0, 200)); }
-
-// If the server accepted a write, but its answer cannot be read, the outcome of the write is unknown.
-ErrorCode UnreadableCode(Method method) { return IsWrite(method) ? ErrorCode::kUnknownOutcome : ErrorCode::kInternal; }
+// Sends the request. A refusal becomes an error.
+Expected<Response> Accepted(Api& api, const Request& request, const CallOptions& options) {
+  Expected<Response> response = api.Call(request, options);
+  if (response && !response->ok()) return std::unexpected(ToError(request, *response));
+  return response;
+}
 
 Expected<json> CallForObject(Api& api, const Request& request, const CallOptions& options) {
-  Expected<Response> response = api.Call(request, options);
-  if (!response) return std::unexpected(std::move(response.error()));
-  if (!response->ok()) return std::unexpected(ToError(request, *response));
+  const Expected<Response> response = Accepted(api, request, options);
+  if (!response) return std::unexpected(response.error());
   // A caller may send the answer to a write back as a whole, so the answer keeps its managedFields.
   const bool is_read = request.method == Method::kGet;
   json object = is_read ? ReadObject(response->body) : json::parse(response->body, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) {
-    return Fail(UnreadableCode(request.method),
+    // The server accepted the request. If that was a write, its outcome is unknown.
+    return Fail(is_read ? ErrorCode::kInternal : ErrorCode::kUnknownOutcome,
                 std::string(ToString(request.method)) + " " + request.path + ": the answer is not a JSON object: \"" +
-                    Start(response->body) + "\"",
-                "check that server in the kubeconfig names a Kubernetes API server, and that no proxy changes the "
-                "server's answers");
+                    response->body.substr(0, 200) + "\"",
+                kNoApiServer);
   }
   return object;
 }
@@ -48,7 +46,7 @@ std::string Body(const json& object) { return object.dump(-1, ' ', false, json::
 Request WriteRequest(Method method, const std::string& path, const json& object) {
   return {.method = method,
           .path = path,
-          .query = WriterQuery(),
+          .query = {{"fieldManager", "berth"}},
           .body = Body(object),
           .content_type = method == Method::kPatch ? kMergePatch : kJson};
 }
@@ -73,10 +71,9 @@ Expected<ListReader::Summary> ListPage(Api& api, const Request& request, const C
   ListReader reader(kObjectBytesMax, sink.item);
   CallOptions streamed = options;
   streamed.body = [&reader](std::string_view piece) { return reader.Feed(piece); };
-  const Expected<Response> response = api.Call(request, streamed);
+  const Expected<Response> response = Accepted(api, request, streamed);
   if (!response) return std::unexpected(response.error());
-  if (!response->ok()) return std::unexpected(ToError(request, *response));
-  static_cast<void>(reader.Feed(response->body));
+  static_cast<void>(reader.Feed(response->body));  // of an Api that had the whole answer at once
   auto summary = reader.End();
   if (!summary) return std::unexpected(summary.error().Within("GET " + request.path));
   return summary;
@@ -89,9 +86,8 @@ std::string Path(std::initializer_list<std::string_view> segments) {
   for (const std::string_view segment : segments) {
     // With an empty name, the path would be the collection's, and DELETE would delete all its objects.
     BERTH_CHECK(!segment.empty());
-    path += '/';
     // The server would read "." and ".." as steps in the path.
-    path += segment == "." ? "%2E" : segment == ".." ? "%2E%2E" : PercentEncode(segment);
+    path += segment == "." ? "/%2E" : segment == ".." ? "/%2E%2E" : "/" + PercentEncode(segment);
   }
   return path;
 }
@@ -145,10 +141,6 @@ Expected<json> MergePatch(Api& api, const std::string& path, const json& patch, 
   return CallForObject(api, request, options);
 }
 
-Expected<json> Replace(Api& api, const std::string& path, const json& object, const CallOptions& options) {
-  return CallForObject(api, WriteRequest(Method::kPut, path, object), options);
-}
-
 Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditions& preconditions,
                       const CallOptions& options) {
   json body = {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"propagationPolicy", "Background"}};
@@ -157,9 +149,8 @@ Expected<void> Delete(Api& api, const std::string& path, const DeletePreconditio
     body["preconditions"]["resourceVersion"] = preconditions.resource_version;
   }
   const Request request{.method = Method::kDelete, .path = path, .body = Body(body)};
-  Expected<Response> response = api.Call(request, options);
-  if (!response) return std::unexpected(std::move(response.error()));
-  if (!response->ok()) return std::unexpected(ToError(request, *response));
+  const Expected<Response> response = Accepted(api, request, options);
+  if (!response) return std::unexpected(response.error());
   return {};
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs of the Kubernetes API: the caller passes JSON, and gets JSON or a typed error.
 //
-// A caller makes a write a compare-and-swap: it puts metadata.resourceVersion into a merge patch or a replacement, and
-// gives a deletion preconditions. Creations, patches and replacements name the field manager "berth". The verbs repeat
-// no write.
+// A caller makes a write a compare-and-swap: it puts metadata.resourceVersion into a merge patch, and gives a deletion
+// preconditions. Creations and patches name the field manager "berth". The verbs repeat no write.
 #pragma once
 
 #include <functional>
@@ -77,10 +76,6 @@ struct ListSink {
 // unless last-writer-wins is intended.
 [[nodiscard]] Expected<nlohmann::json> MergePatch(Api& api, const std::string& path, const nlohmann::json& patch,
                                                   const CallOptions& options, std::string_view accept = kJson);
-
-// Returns the object after the replacement (PUT). object must contain metadata.resourceVersion.
-[[nodiscard]] Expected<nlohmann::json> Replace(Api& api, const std::string& path, const nlohmann::json& object,
-                                               const CallOptions& options);
 
 // Deletes the object; the server deletes the object's dependents later. If the object has finalizers, the object stays
 // and gets a deletionTimestamp, and Delete succeeds.
