@@ -114,10 +114,11 @@ void ClusterView::WatchNode() {
   };
   actions.upsert = [put](const json& object) { put(crds::LabelsOf(object), crds::AllocatableUnits(object)); };
   actions.remove = [put](const json& /*object*/) { put({}, {}); };
-  watches_.push_back({.options = {.path = "/api/v1/nodes",
-                                  .field_selector = "metadata.name=" + node_,
-                                  .skipped = {{"spec", {"taints"}}, {"status", {"images"}}}},
-                      .actions = std::move(actions)});
+  watches_.push_back(
+      {.options = {.path = "/api/v1/nodes",
+                   .field_selector = "metadata.name=" + node_,
+                   .fields = {.members = {{"spec", {.skipped = {"taints"}}}, {"status", {.skipped = {"images"}}}}}},
+       .actions = std::move(actions)});
 }
 
 void ClusterView::Start() {

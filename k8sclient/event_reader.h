@@ -17,17 +17,20 @@
 
 namespace berth::k8sclient {
 
-// The fields that EventReader skips, by the member of the object that contains them, such as {"spec", {"containers"}}.
 using FieldNames = std::set<std::string, std::less<>>;
-using SkippedFields = std::map<std::string, FieldNames, std::less<>>;
-// The only fields of each item that EventReader reads, by the name of the array, which is inside a member of the
-// object: for example {"containers", {"resources"}} for spec.containers[*].resources.
-using ItemFields = std::map<std::string, FieldNames, std::less<>>;
+
+// Which fields to read of an object, or of each object of an array.
+struct FieldRule {
+  FieldNames skipped = {};
+  FieldNames only = {};                                        // if not empty: skip all other fields
+  std::map<std::string, FieldRule, std::less<>> members = {};  // rules for the values of these fields
+};
 
 // One thread at a time.
 class EventReader {
  public:
-  explicit EventReader(SkippedFields skipped, ItemFields items = {});
+  // rule: for the object in the event.
+  explicit EventReader(FieldRule rule);
   EventReader(const EventReader&) = delete;
   EventReader& operator=(const EventReader&) = delete;
   ~EventReader();
@@ -37,8 +40,7 @@ class EventReader {
 
  private:
   struct Parser;
-  const SkippedFields skipped_;
-  const ItemFields items_;
+  FieldRule event_;
   std::unique_ptr<Parser> parser_;
 };
 

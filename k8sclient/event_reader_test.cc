@@ -13,20 +13,26 @@ namespace {
 using nlohmann::json;
 
 TEST(EventReader, LeavesOutSkippedFields) {
-  EventReader reader(SkippedFields{{"spec", {"containers", "volumes"}}});
+  EventReader reader({.members = {{"spec", {.skipped = {"containers", "volumes"}}}}});
   EXPECT_EQ(reader.Read(R"({"type":"ADDED","object":{"spec":{"containers":[{"a":1}],"nodeName":"n1","volumes":{}}}})"),
             json::parse(R"({"type":"ADDED","object":{"spec":{"nodeName":"n1"}}})"));
 }
 
+TEST(EventReader, ReadsOnlyTheWantedFieldsOfEachItem) {
+  EventReader reader({.members = {{"spec", {.members = {{"containers", {.only = {"resources"}}}}}}}});
+  EXPECT_EQ(reader.Read(R"({"object":{"spec":{"containers":[{"a":1,"resources":{"a":2}},{"a":1}],"a":3}}})"),
+            json::parse(R"({"object":{"spec":{"containers":[{"resources":{"a":2}},{}],"a":3}}})"));
+}
+
 TEST(EventReader, KeepsFieldsOfThatNameElsewhere) {
-  EventReader reader(SkippedFields{{"spec", {"containers"}}});
+  EventReader reader({.members = {{"spec", {.skipped = {"containers"}}}}});
   const char* const event =
       R"({"spec":{"containers":1},"object":{"containers":2,"status":{"containers":3},"a":{"spec":{"containers":4}}}})";
   EXPECT_EQ(reader.Read(event), json::parse(event));
 }
 
 TEST(EventReader, ReadsOneEventAfterAnother) {
-  EventReader reader(SkippedFields{});
+  EventReader reader({});
   static_cast<void>(reader.Read(R"({"type":"ADDED","object":{"a":"a long text of the first"}})"));
   EXPECT_EQ(reader.Read(R"({"object":{}})"), json::parse(R"({"object":{}})"));
 }
@@ -34,7 +40,7 @@ TEST(EventReader, ReadsOneEventAfterAnother) {
 class EventReaderAll : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EventReaderAll, ReadsWhatTheLibraryReads) {
-  EXPECT_EQ(EventReader(SkippedFields{{"spec", {"x"}}}).Read(GetParam()).dump(),
+  EXPECT_EQ(EventReader({.members = {{"spec", {.skipped = {"x"}}}}}).Read(GetParam()).dump(),
             json::parse(GetParam(), nullptr, false).dump());
 }
 
@@ -51,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(EventReader, ReadsWhatIsNestedDeeply) {
   constexpr int kDeep = 3000;
   const std::string event = R"({"object":)" + std::string(kDeep, '[') + std::string(kDeep, ']') + "}";
-  EXPECT_EQ(EventReader(SkippedFields{}).Read(event), json::parse(event));
+  EXPECT_EQ(EventReader({}).Read(event), json::parse(event));
 }
 
 }  // namespace

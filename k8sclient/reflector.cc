@@ -27,20 +27,15 @@ constexpr int kExactFailuresMax = 3;
 
 }  // namespace
 
-Reflector::NextList Reflector::FirstList(const ReflectorOptions& options) {
-  if (!options.since.empty()) return NextList::kExact;
-  return options.in_pages ? NextList::kConsistent : NextList::kAny;
-}
-
-void ReflectorHandler::Reached(const std::string& /*resource_version*/) {}
-
 Reflector::Reflector(Api& api, ReflectorHandler& handler, Clock& clock, ReflectorOptions options)
     : api_(api),
       handler_(handler),
       clock_(clock),
       options_(std::move(options)),
-      events_(options_.skipped, options_.items),
-      next_list_(FirstList(options_)),
+      events_(options_.fields),
+      next_list_(!options_.since.empty() ? NextList::kExact
+                 : options_.in_pages     ? NextList::kConsistent
+                                         : NextList::kAny),
       resource_version_(options_.since) {}
 
 void Reflector::Run(const std::stop_token& stop) {
@@ -83,12 +78,9 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
   if (next_list_ == NextList::kAny) {
     list.resource_version = "0";
     list.page_size = 0;  // the server's cache has no pages for version 0
-  } else if (next_list_ == NextList::kNotOlder) {
+  } else if (next_list_ != NextList::kConsistent) {
     list.resource_version = resource_version_;
-    list.resource_version_match = "NotOlderThan";
-  } else if (next_list_ == NextList::kExact) {
-    list.resource_version = resource_version_;
-    list.resource_version_match = "Exact";
+    list.resource_version_match = next_list_ == NextList::kExact ? "Exact" : "NotOlderThan";
   }
   const CallOptions call{.deadline = clock_.Now() + options_.list_max, .stop = stop};
   Expected<std::string> version = ListEach(
@@ -158,26 +150,24 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
 
 bool Reflector::TakeEvent(std::string_view line, Expected<void>& failure) {
   json event = events_.Read(line);
-  const std::string type = event.is_object() ? TextAt(event, "type") : std::string();
-  const auto object = event.is_object() ? event.find("object") : event.end();
-  if (type.empty() || object == event.end() || !object->is_object()) {
+  const std::string type = TextAt(event, "type");
+  if (type.empty() || !ValueAt(event, "object").is_object()) {
     failure = Fail(ErrorCode::kInternal,
                    "GET " + options_.path + ": not a watch event: \"" + std::string(line.substr(0, 200)) + "\"");
     return false;
   }
+  json& object = event["object"];
   if (type == "ERROR") {
-    const auto code = object->find("code");
-    const int status = code != object->end() && code->is_number_integer() ? code->get<int>() : 500;
-    failure = std::unexpected(ToError({.path = options_.path}, {.status = status, .body = object->dump()}));
+    const json& code = ValueAt(object, "code");
+    const int status = code.is_number_integer() ? code.get<int>() : 500;
+    failure = std::unexpected(ToError({.path = options_.path}, {.status = status, .body = object.dump()}));
     return false;
   }
-  const auto metadata = object->find("metadata");
-  std::string version =
-      metadata != object->end() && metadata->is_object() ? TextAt(*metadata, "resourceVersion") : std::string();
+  std::string version = TextAt(ValueAt(object, "metadata"), "resourceVersion");
   if (type == "ADDED" || type == "MODIFIED") {
-    handler_.Upsert(std::move(*object));
+    handler_.Upsert(std::move(object));
   } else if (type == "DELETED") {
-    handler_.Delete(std::move(*object));
+    handler_.Delete(std::move(object));
   } else if (type != "BOOKMARK") {
     failure =
         Fail(ErrorCode::kInternal, "GET " + options_.path + ": unknown watch event \"" + type.substr(0, 200) + "\"");

@@ -41,7 +41,7 @@ class ReflectorHandler {
   // object: its last state.
   virtual void Delete(nlohmann::json object) = 0;
   // The handler has got all changes up to this version, which is later than the list's version.
-  virtual void Reached(const std::string& resource_version);
+  virtual void Reached(const std::string& /*resource_version*/) {}
   // A request failed, and the Reflector tries again after `wait`; the handler may log and count the error. The
   // handler's objects may be stale. kGone: the server has forgotten the version, so a list follows at once, and the
   // handler never hears of objects that were created and deleted before the list.
@@ -53,8 +53,7 @@ struct ReflectorOptions {
   std::string field_selector = {};
   std::string label_selector = {};
   bool metadata_only = false;  // PartialObjectMetadata
-  SkippedFields skipped = {};  // in watch events, not in lists
-  ItemFields items = {};       // in watch events, not in lists
+  FieldRule fields = {};       // of the objects in watch events, not in lists
   bool in_pages = false;       // for a large collection
   // Sleep after an event for which the Reflector had to wait, so that it then reads all events that follow at once.
   std::chrono::milliseconds pause{0};
@@ -78,7 +77,6 @@ class Reflector {
   // resource_version_.
   enum class NextList : std::uint8_t { kNone, kCheckVersion, kAny, kNotOlder, kExact, kConsistent };
 
-  [[nodiscard]] static NextList FirstList(const ReflectorOptions& options);
   [[nodiscard]] Expected<void> List(const std::stop_token& stop);
   // Checks that the server has reached resource_version_, after a watch that failed or ended too early. After a
   // restored backup, the server may not have reached this version. Such a server would not refuse a watch from this

@@ -146,7 +146,7 @@ TEST_F(ReflectorTest, PausesAfterAnEventThatItWaitedForAndNotAfterTheNextOnes) {
 }
 
 TEST_F(ReflectorTest, SkippedFieldsAreNotHandedOver) {
-  options_.skipped = {{"metadata", {"name"}}};
+  options_.fields = {.members = {{"metadata", {.skipped = {"name"}}}}};
   lists_ = {ListOf({}, "10")};
   watches_ = {{.lines = {Event("ADDED", "a", "11")}}};
   RunScripts();

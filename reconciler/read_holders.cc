@@ -66,17 +66,17 @@ std::string PodPath(const std::string& name_space, const std::string& name) {
   return k8sclient::Path({"api", "v1", "namespaces", name_space, "pods", name});
 }
 
-k8sclient::SkippedFields BulkOfPods() {
-  return {{"spec", {"ephemeralContainers", "volumes"}},
-          {"status", {"containerStatuses", "ephemeralContainerStatuses", "initContainerStatuses"}}};
+k8sclient::FieldRule FieldsOfPods() {
+  const k8sclient::FieldRule spec{.skipped = {"ephemeralContainers", "volumes"},
+                                  .members = {{"containers", {.only = {"resources"}}},
+                                              {"initContainers", {.only = {"resources", "restartPolicy"}}}}};
+  const k8sclient::FieldRule status{
+      .skipped = {"containerStatuses", "ephemeralContainerStatuses", "initContainerStatuses"}};
+  return {.members = {{"spec", spec}, {"status", status}}};
 }
 
-k8sclient::ItemFields ReadOfContainers() {
-  return {{"containers", {"resources"}}, {"initContainers", {"resources", "restartPolicy"}}};
-}
-
-k8sclient::SkippedFields BulkOfNodes() {
-  return {{"status", {"images", "volumesAttached", "volumesInUse", "nodeInfo"}}};
+k8sclient::FieldRule FieldsOfNodes() {
+  return {.members = {{"status", {.skipped = {"images", "volumesAttached", "volumesInUse", "nodeInfo"}}}}};
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): all readers have one type

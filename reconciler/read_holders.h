@@ -20,11 +20,9 @@ inline constexpr std::string_view kNodesPath = "/api/v1/nodes";
 inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 [[nodiscard]] std::string PodPath(const std::string& name_space, const std::string& name);
 
-// Large fields of pods and Nodes that ReadPod and ReadNode do not read, and the fields of containers that ReadPod
-// reads.
-[[nodiscard]] k8sclient::SkippedFields BulkOfPods();
-[[nodiscard]] k8sclient::ItemFields ReadOfContainers();
-[[nodiscard]] k8sclient::SkippedFields BulkOfNodes();
+// These rules leave out large fields of pods and Nodes that ReadPod and ReadNode do not read.
+[[nodiscard]] k8sclient::FieldRule FieldsOfPods();
+[[nodiscard]] k8sclient::FieldRule FieldsOfNodes();
 
 // Errors: kInvalid: a field that matters has another type than in Kubernetes.
 [[nodiscard]] Expected<SeenPod> ReadPod(nlohmann::json object);

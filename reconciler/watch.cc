@@ -150,13 +150,9 @@ Watches::Watches(k8sclient::Api& api, k8sclient::Clock& clock, Mailbox& mailbox,
 
 void Watches::AddHolders(const std::string& since) {
   Add(std::make_unique<Handler<SeenPod>>("Pod", ReadPod, mailbox_, metrics_),
-      {.path = std::string(kPodsPath),
-       .skipped = BulkOfPods(),
-       .items = ReadOfContainers(),
-       .pause = kPause,
-       .since = since});
+      {.path = std::string(kPodsPath), .fields = FieldsOfPods(), .pause = kPause, .since = since});
   Add(std::make_unique<Handler<SeenNode>>("Node", ReadNode, mailbox_, metrics_),
-      {.path = std::string(kNodesPath), .skipped = BulkOfNodes()});
+      {.path = std::string(kNodesPath), .fields = FieldsOfNodes()});
   Add(std::make_unique<Handler<SeenLease>>("Lease", ReadLease, mailbox_, metrics_),
       {.path = std::string(kNodeLeasesPath)});
 }
