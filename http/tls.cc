@@ -58,17 +58,13 @@ const std::shared_ptr<ssl::context>& Tls::Current() {
   return context_;
 }
 
-Tls::FileStamp Tls::StampOf(const std::string& path) {
-  struct stat found{};
-  if (path.empty() || stat(path.c_str(), &found) != 0) return {};
-  return {.inode = found.st_ino,
-          .seconds = found.st_mtim.tv_sec,
-          .nanoseconds = found.st_mtim.tv_nsec,
-          .bytes = found.st_size};
-}
-
 Tls::Stamps Tls::StampsNow() const {
-  return {StampOf(files_.certificate), StampOf(files_.key), StampOf(files_.client_ca)};
+  const auto stamp_of = [](const std::string& path) {
+    struct stat found{};
+    if (stat(path.c_str(), &found) != 0) found = {};
+    return std::tuple(found.st_ino, found.st_mtim.tv_sec, found.st_mtim.tv_nsec, found.st_size);
+  };
+  return {stamp_of(files_.certificate), stamp_of(files_.key), stamp_of(files_.client_ca)};
 }
 
 }  // namespace berth::http

@@ -4,10 +4,10 @@
 
 #include <array>
 #include <boost/asio/ssl/context.hpp>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <sys/types.h>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -26,16 +26,8 @@ class Tls {
   [[nodiscard]] const std::shared_ptr<boost::asio::ssl::context>& Current();
 
  private:
-  // Differs after a change of the file. The kubelet replaces a Secret's files as a whole.
-  struct FileStamp {
-    ino_t inode = 0;
-    std::int64_t seconds = 0;
-    std::int64_t nanoseconds = 0;
-    off_t bytes = 0;
-    friend bool operator==(const FileStamp&, const FileStamp&) = default;
-  };
-  using Stamps = std::array<FileStamp, 3>;
-  static FileStamp StampOf(const std::string& path);
+  // Inode, time of the last change, and size of each file.
+  using Stamps = std::array<std::tuple<ino_t, time_t, long, off_t>, 3>;
   [[nodiscard]] Stamps StampsNow() const;
 
   const HttpTlsFiles files_;
