@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <memory>
 #include <system_error>
 #include <variant>
+
+#include "base/check.h"
 
 namespace berth::agent_core {
 
@@ -133,6 +136,13 @@ std::optional<std::string> FindBrokenInvariant(const BlockState& state) {
     }
   }
   return std::nullopt;
+}
+
+CheckAtEnd::~CheckAtEnd() {
+  const auto broken = FindBrokenInvariant(state_);
+  if (!broken) return;
+  std::fprintf(stderr, "berth: block %s: %s\n", state_.view ? state_.view->name.c_str() : "?", broken->c_str());
+  BERTH_CHECK(!broken);
 }
 
 }  // namespace berth::agent_core

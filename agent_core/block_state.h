@@ -158,4 +158,17 @@ void AddHandedOut(const BlockState& state, ipam::Block& block);
 // what does not hold.
 [[nodiscard]] std::optional<std::string> FindBrokenInvariant(const BlockState& state);
 
+// Ends the process at the end of its scope if the state breaks an invariant, in release builds too. Each public
+// function of Core that changes a state has one; Forget has none, because it may destroy the state.
+class CheckAtEnd {
+ public:
+  explicit CheckAtEnd(const BlockState& state) : state_(state) {}
+  CheckAtEnd(const CheckAtEnd&) = delete;
+  CheckAtEnd& operator=(const CheckAtEnd&) = delete;
+  ~CheckAtEnd();
+
+ private:
+  const BlockState& state_;
+};
+
 }  // namespace berth::agent_core

@@ -36,6 +36,7 @@ void Core::Insert(const BlockView& written, const BlockView& before, const Now& 
   state = std::make_shared<BlockState>();
   state->added_generation = generation_;
   state->view = written;
+  const CheckAtEnd check(*state);
   if (IsOfAnotherMachine(*before, options_.self.instance)) MeetForeignAgent(*state, *before, ipam::Block{}, now);
   state->must_fence = false;
   Noticed noticed;
@@ -51,18 +52,21 @@ void Core::Insert(const BlockView& written, const BlockView& before, const Now& 
 }
 
 ChangeId Core::Submit(BlockState& state, const ipam::Change& change, SteadyTime deadline) {
+  const CheckAtEnd check(state);
   state.queue.push_back({.id = ++last_id_, .change = change, .deadline = deadline});
   return last_id_;
 }
 
 ChangeId Core::SubmitDeferred(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
                               const Now& now) {
+  const CheckAtEnd check(state);
   state.queue.push_back({.id = ++last_id_, .change = change, .has_caller = false, .due = now.steady + linger});
   ++deferred_count_;
   return last_id_;
 }
 
 bool Core::Withdraw(BlockState& state, ChangeId id) {
+  const CheckAtEnd check(state);
   return std::erase_if(state.queue, [id](const PendingChange& one) { return one.id == id; }) > 0;
 }
 
@@ -91,6 +95,7 @@ ipam::OffsetSet Core::MayGive(const BlockState& state, const Now& now) const {
 
 std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& change, const Now& now) {
   if (stopped_) return std::nullopt;
+  const CheckAtEnd check(state);
   const ipam::OffsetSet among = MayGive(state, now);
   const auto is_its = [&change](const auto& one) { return one.second.attachment == change.attachment; };
   if (among.empty() || std::ranges::any_of(state.handed_out, is_its)) return std::nullopt;
@@ -112,7 +117,6 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
     SubmitDeferred(state, {.standby = change.standby}, linger, now);
     given.due = now.steady + linger;
   }
-  Check(state);
   return given;
 }
 
@@ -129,8 +133,8 @@ ChangeId Core::Resume(const std::string& block_uid, ipam::BlockOffset offset, Ha
   if (known != state->handed_out.end()) return known->second.id;
   if (ipam::Find(*state->view, handed_out.attachment)) return 0;
   handed_out.id = ++last_id_;
+  const CheckAtEnd check(*state);
   state->handed_out[offset] = std::move(handed_out);
-  Check(*state);
   return last_id_;
 }
 
@@ -138,6 +142,7 @@ News Core::EndDeferred() {
   News news;
   const auto is_deferred = [](const PendingChange& one) { return !one.has_caller; };
   for (const auto& [name, state] : blocks_) {
+    const CheckAtEnd check(*state);
     for (const PendingChange& one : state->queue) {
       if (is_deferred(one)) Finish(one, Ending(), news);
     }
@@ -161,6 +166,7 @@ bool Core::HasToWrite(const BlockState& state) const {
 std::vector<ChangeId> Core::WriteWhatIsLeft(const Now& now) {
   std::vector<ChangeId> ids;
   for (const auto& [name, state] : blocks_) {
+    const CheckAtEnd check(*state);
     if (!state->is_sending) PartFromForeignAgent(*state, options_.self, now);
     const bool has_some = !state->handed_out.empty() || !state->to_restore.empty() || state->must_fence;
     if (state->retry_pause.IsOn(now.steady)) continue;
@@ -205,15 +211,16 @@ bool Core::Adopt(BlockState& state, const BlockView& seen, const Now& now, News&
     Forget(state, news);
     return false;
   }
+  const CheckAtEnd check(state);
   See(state, seen, now, news);
   if (IsForeign(*seen, options_.self.instance) && !stopped_) {
     news.reports.push_back({.kind = Report::Kind::kMetAnother, .block = seen->name, .text = seen->agent});
   }
-  Check(state);
   return true;
 }
 
 void Core::KeepUntilEnd(BlockState& state, const BlockView& seen) {
+  const CheckAtEnd check(state);
   if (state.observed == nullptr || VersionOf(*seen) > VersionOf(*state.observed)) state.observed = seen;
 }
 

@@ -210,17 +210,24 @@ class Core {
   // The API server showed an older version than before: the block needs a fence. A fence that is under way does not
   // count, because the API server may have lost it again.
   static void Distrust(BlockState& state) {
+    const CheckAtEnd check(state);
     state.must_fence = true;
     if (!state.rounds.empty()) state.rounds.front().fences = false;
   }
   // The caller has settled the attachment's write in doubt.
-  static void CloseDoubt(BlockState& state, const ipam::Attachment& attachment) { state.in_doubt.erase(attachment); }
+  static void CloseDoubt(BlockState& state, const ipam::Attachment& attachment) {
+    const CheckAtEnd check(state);
+    state.in_doubt.erase(attachment);
+  }
 
   // IsProofDue, Prove and TakeProof keep proofs that the API server keeps `standby`, and that the addresses still
   // belong to this node.
   [[nodiscard]] bool IsProofDue(const Now& now) const;
   // A read that was sent at `asked` showed the block unchanged.
-  static void Prove(BlockState& state, const Now& asked) { state.proved = std::max(state.proved, asked.since_boot); }
+  static void Prove(BlockState& state, const Now& asked) {
+    const CheckAtEnd check(state);
+    state.proved = std::max(state.proved, asked.since_boot);
+  }
   // Records an answer that was requested at `asked` (time since boot). `is_kept`: the answer shows that the API server
   // keeps `standby`. After a lapse (60 s without a proof) the answer proves nothing about other blocks, because the
   // controller may have given them to other nodes: each block then needs a proof of its own.
@@ -234,8 +241,6 @@ class Core {
   [[nodiscard]] static std::unexpected<Error> Ending();
 
  private:
-  // Ends the process if a decision broke an invariant (FindBrokenInvariant).
-  static void Check(const BlockState& state);
   [[nodiscard]] bool KeepsStandby() const { return options_.standby > 0 && !drops_standby_; }
   [[nodiscard]] bool IsProofLate(const Now& now) const;
   [[nodiscard]] bool IsKnown(const BlockState& state) const;

@@ -22,15 +22,9 @@ Error GoneError(const std::string& block) {
 
 }  // namespace
 
-void Core::Check(const BlockState& state) {
-  const auto broken = FindBrokenInvariant(state);
-  if (!broken) return;
-  std::fprintf(stderr, "berth: block %s: %s\n", state.view->name.c_str(), broken->c_str());
-  BERTH_CHECK(!broken);
-}
-
 void Core::Begin(BlockState& state, SteadyTime deadline) {
   BERTH_CHECK(state.is_sending && state.rounds.empty());
+  const CheckAtEnd check(state);
   Round round{.changes = {}, .deadline = deadline};
   std::deque<PendingChange> later;
   // The batch ends at the sender's deadline. Callers with more time wait for the next batch.
@@ -47,18 +41,15 @@ void Core::Begin(BlockState& state, SteadyTime deadline) {
 }
 
 Step Core::Next(BlockState& state, const Now& now, News& news) {
+  const CheckAtEnd check(state);
   while (!state.rounds.empty()) {
     Round& round = state.rounds.front();
     if (round.changes.empty()) {
       EndRound(state);
       continue;
     }
-    if (auto step = NextOf(state, round, now, news)) {
-      Check(state);
-      return *std::move(step);
-    }
+    if (auto step = NextOf(state, round, now, news)) return *std::move(step);
   }
-  Check(state);
   return Done{};
 }
 
@@ -135,6 +126,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
 }
 
 void Core::Answer(BlockState& state, const Expected<BlockView>& answer, const Now& asked, const Now& now, News& news) {
+  const CheckAtEnd check(state);
   Round& round = state.rounds.front();
   round.asked = asked;
   switch (std::exchange(round.awaits, Round::Awaits::kNothing)) {
@@ -151,7 +143,6 @@ void Core::Answer(BlockState& state, const Expected<BlockView>& answer, const No
       AfterConflictRead(state, round, answer, now, news);
       break;
   }
-  Check(state);
 }
 
 void Core::AfterSettlingRead(BlockState& state, Round& round, const Expected<BlockView>& read, const Now& now,
@@ -296,6 +287,7 @@ Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, New
 
 BlockView Core::End(BlockState& state) {
   BERTH_CHECK(state.rounds.empty());
+  const CheckAtEnd check(state);
   state.is_sending = false;
   return std::exchange(state.observed, nullptr);
 }
