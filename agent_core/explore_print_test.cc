@@ -2,152 +2,178 @@
 // Fingerprints of explored worlds: equal for worlds that differ only in version numbers, ids or times without an
 // effect.
 #include <algorithm>
-#include <set>
-#include <type_traits>
+#include <array>
 
 #include "agent_core/explore_world_test_setup.h"
 
 namespace berth::agent_core {
 
-class ExploredWorld::Printer {
+// A hash of 64 bits: in a search of ten million worlds, the chance that two of them have one hash is 1 to 300,000.
+class ExploredWorld::Hasher {
  public:
-  explicit Printer(std::set<std::uint64_t> versions) : versions_(std::move(versions)) {}
+  void Add(std::uint64_t number) {
+    constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15;
+    constexpr std::uint64_t kFirst = 0xbf58476d1ce4e5b9;
+    constexpr std::uint64_t kSecond = 0x94d049bb133111eb;
+    hash_ = (hash_ + kStep) ^ number;
+    hash_ = (hash_ ^ (hash_ >> 30U)) * kFirst;
+    hash_ = (hash_ ^ (hash_ >> 27U)) * kSecond;
+    hash_ ^= hash_ >> 31U;
+  }
+  // `mark` keeps apart lists that follow each other.
+  void Add(char mark, std::uint64_t number) { Add((number << 8U) + static_cast<unsigned char>(mark)); }
+  void AddBits(char mark, std::initializer_list<bool> bits) {
+    std::uint64_t sum = 1;
+    for (const bool bit : bits) sum = 2 * sum + (bit ? 1 : 0);
+    Add(mark, sum);
+  }
 
-  void Print(char mark, std::uint64_t number) {
-    text_ += mark;
-    while (number > 0) {
-      text_ += static_cast<char>('0' + number % 64);
-      number /= 64;
-    }
+  // AddVersion adds the version's rank among the known versions: only their order matters.
+  void KnowVersion(std::uint64_t version) {
+    const auto end = versions_.begin() + known_;
+    if (std::find(versions_.begin(), end, version) == end) versions_.at(static_cast<std::size_t>(known_++)) = version;
   }
-  // Prints the version's rank: only the order of versions matters.
-  void PrintVersion(std::string_view version) {
-    Print('v', static_cast<std::uint64_t>(std::distance(versions_.begin(), versions_.find(VersionOf(version)))));
+  void Know(const ipam::BlockView& block) {
+    if (block != nullptr) KnowVersion(VersionOf(*block));
   }
-  // The last digit identifies the attachment.
-  void PrintAttachment(std::string_view attachment) { text_ += attachment.empty() ? '-' : attachment.back(); }
-  void PrintEntry(std::string_view text) { PrintAttachment(ipam::AttachmentOf(text)); }
-  void PrintOffsets(const ipam::OffsetSet& offsets) {
+  void ForgetVersions() { known_ = 0; }
+  void AddVersion(std::uint64_t version) {
+    const auto is_lower = [version](std::uint64_t one) { return one < version; };
+    Add('v', static_cast<std::uint64_t>(std::count_if(versions_.begin(), versions_.begin() + known_, is_lower)));
+  }
+
+  // The last digits identify the attachment.
+  void AddAttachment(std::string_view attachment) {
+    Add('a', attachment.empty() ? 0 : static_cast<unsigned char>(attachment.back()));
+  }
+  void AddEntry(std::string_view text) { AddAttachment(ipam::AttachmentOf(text)); }
+  void AddOffsets(const ipam::OffsetSet& offsets) {
     std::uint64_t sum = 0;
     for (const ipam::BlockOffset offset : offsets) sum += std::uint64_t{1} << offset;
-    Print('s', sum);
+    Add('s', sum);
   }
-  void PrintBlock(const ipam::Block& block) {
-    PrintVersion(block.resource_version);
+  void AddBlock(const ipam::Block& block) {
+    AddVersion(VersionOf(block));
     for (const auto& [offset, text] : block.allocations) {
-      Print('e', offset);
-      PrintEntry(text);
+      Add('e', offset);
+      AddEntry(text);
     }
-    PrintOffsets(block.standby);
-    Print('n', block.next * 4 + block.free);
-    text_ += block.agent.substr(0, block.agent.find('.'));
+    AddOffsets(block.standby);
+    Add('n', (std::uint64_t{block.next} << 8U) + block.free);
+    // "m-b.7": only the agent matters, not its counter.
+    constexpr std::size_t kLetter = 2;
+    Add('g', block.agent.size() > kLetter ? static_cast<unsigned char>(block.agent[kLetter]) : 0);
   }
-  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::uint64_t hash() const { return hash_; }
 
  private:
-  std::set<std::uint64_t> versions_;
-  std::string text_;
+  std::uint64_t hash_ = 0;
+  std::array<std::uint64_t, 16> versions_{};
+  std::ptrdiff_t known_ = 0;
 };
 
-namespace {
-
-void AddVersion(std::set<std::uint64_t>& versions, const ipam::Block* block) {
-  if (block != nullptr) versions.insert(VersionOf(*block));
-}
-
-std::uint64_t Bits(std::initializer_list<bool> bits) {
-  std::uint64_t sum = 0;
-  for (const bool bit : bits) sum = 2 * sum + (bit ? 1 : 0);
-  return sum;
-}
-
-}  // namespace
-
-std::string ExploredWorld::Fingerprint() const {
-  std::string faults;
-  for (const int left : {left_.losses, left_.refusals, left_.outages, left_.removals, left_.touches, left_.limits}) {
-    faults += std::to_string(left);
-  }
-  faults += std::to_string(left_.successors) + std::to_string(left_.restores);
-  for (const Late& one : late_) faults += ShownDifference(stored_, one.after) + ";";
-  return faults + FingerprintAtRest();
-}
-
-std::string ExploredWorld::FingerprintAtRest() const {
-  std::set<std::uint64_t> versions;
-  AddVersion(versions, &stored_);
-  versions.insert(last_version_);
-  AddVersion(versions, state_.view.get());
-  AddVersion(versions, state_.observed.get());
-  if (state_.doubt_version) versions.insert(VersionOf(*state_.doubt_version));
-  for (const Round& round : state_.rounds) AddVersion(versions, round.before.get());
-  Printer out(std::move(versions));
-  out.PrintBlock(stored_);
-  out.PrintVersion(std::to_string(last_version_));
-  out.Print('a', asked_ ? asked_->index() + 1 : 0);
+ExploredWorld::Fingerprint ExploredWorld::TakeFingerprint() const {
+  Hasher out;
   for (const Pod& pod : pods_) {
     const bool has_offset = pod.is == Pod::Is::kHolding || pod.is_noted;
-    out.Print('p', static_cast<std::uint64_t>(pod.is) * 8 + (pod.is_noted ? 4 : 0) + (has_offset ? pod.offset : 0));
+    const std::uint64_t place = (std::uint64_t{pod.block} << 8U) + (has_offset ? pod.offset : 0);
+    out.Add('p', (place << 8U) + static_cast<std::uint64_t>(pod.is) * 2 + (pod.is_noted ? 1 : 0));
   }
-  PrintState(out);
-  return out.text();
+  for (std::size_t block = 0; block < server_.size(); ++block) HashBlock(block, out);
+  const std::uint64_t at_rest = out.hash();
+  for (const int left : {left_.losses, left_.refusals, left_.outages, left_.removals, left_.touches, left_.limits}) {
+    out.Add('f', static_cast<std::uint64_t>(left));
+  }
+  out.Add('f', static_cast<std::uint64_t>(left_.successors * 8 + left_.restores));
+  for (const AtServer& at : server_) {
+    for (const ipam::BlockView& after : at.late) {
+      out.Add('l', 0);
+      out.AddBlock(*after);
+    }
+  }
+  return {.whole = out.hash(), .at_rest = at_rest};
 }
 
-void ExploredWorld::PrintState(Printer& out) const {
-  out.PrintBlock(*state_.view);
-  for (const auto& [offset, one] : state_.to_restore) {
-    out.Print('o', offset);
-    out.PrintEntry(one.found);
-    out.PrintEntry(one.wanted);
-  }
-  for (const auto& [offset, one] : state_.handed_out) {
-    out.Print('h', offset * 2 + (one.is_refused ? 1 : 0));
-    out.PrintAttachment(one.attachment);
-  }
-  out.Print('f', Bits({state_.standby_plan.has_value(), state_.is_failing, state_.must_fence, state_.is_sending}));
-  if (state_.doubt_version) out.PrintVersion(*state_.doubt_version);
-  for (const auto* attachments : {&state_.in_doubt, &state_.attachments_in_flight}) {
-    out.Print('d', attachments->size());
-    for (const ipam::Attachment& one : *attachments) out.PrintAttachment(one);
-  }
-  out.PrintOffsets(state_.leaving);
-  if (state_.observed != nullptr) out.PrintBlock(*state_.observed);
-  for (const PendingChange& one : state_.queue) PrintPending(one, out);
-  for (const Round& round : state_.rounds) PrintRound(round, out);
+void ExploredWorld::HashBlock(std::size_t block, Hasher& out) const {
+  const AtServer& at = server_[block];
+  const BlockState& state = State(block);
+  out.ForgetVersions();
+  out.Know(at.stored);
+  out.KnowVersion(at.newest);
+  out.Know(state.view);
+  out.Know(state.observed);
+  if (state.doubt_version) out.KnowVersion(VersionOf(*state.doubt_version));
+  for (const Round& round : state.rounds) out.Know(round.before);
+  out.AddBlock(*at.stored);
+  out.AddVersion(at.newest);
+  out.Add('q', static_cast<std::uint64_t>(at.awaits));
+  HashState(state, out);
 }
 
-void ExploredWorld::PrintRound(const Round& round, Printer& out) const {
-  out.Print('r',
-            Bits({round.has_begun,
-                  round.is_in_doubt,
-                  round.is_alone,
-                  round.is_settled,
-                  round.fences,
-                  round.deadline > now_.steady,
-                  round.not_before > now_.steady}));
-  out.Print('y', std::uint64_t{round.only ? *round.only + 1 : 0} * 16 + static_cast<std::uint64_t>(round.awaits) * 4);
-  out.Print('c', static_cast<std::uint64_t>(round.conflicts));
-  for (const PendingChange& one : round.changes) PrintPending(one, out);
+void ExploredWorld::HashState(const BlockState& state, Hasher& out) const {
+  out.AddBlock(*state.view);
+  for (const auto& [offset, one] : state.to_restore) {
+    out.Add('o', offset);
+    out.AddEntry(one.found);
+    out.AddEntry(one.wanted);
+  }
+  for (const auto& [offset, one] : state.handed_out) {
+    out.Add('h', offset * 2 + (one.is_refused ? 1 : 0));
+    out.AddAttachment(one.attachment);
+  }
+  out.AddBits('f',
+              {state.standby_plan.has_value(),
+               state.is_failing,
+               state.must_fence,
+               state.is_sending,
+               state.doubt_version.has_value(),
+               state.observed != nullptr,
+               state.foreign_agent.has_value(),
+               state.foreign_agent && state.foreign_agent->came_back});
+  if (state.doubt_version) out.AddVersion(VersionOf(*state.doubt_version));
+  for (const auto* attachments : {&state.in_doubt, &state.attachments_in_flight}) {
+    out.Add('d', attachments->size());
+    for (const ipam::Attachment& one : *attachments) out.AddAttachment(one);
+  }
+  out.AddOffsets(state.leaving);
+  if (state.observed != nullptr) out.AddBlock(*state.observed);
+  for (const PendingChange& one : state.queue) HashPending(one, out);
+  for (const Round& round : state.rounds) HashRound(round, out);
+}
+
+void ExploredWorld::HashRound(const Round& round, Hasher& out) const {
+  out.AddBits('r',
+              {round.has_begun,
+               round.is_in_doubt,
+               round.is_alone,
+               round.is_settled,
+               round.fences,
+               round.deadline > now_.steady,
+               round.not_before > now_.steady});
+  const std::uint64_t only = round.only ? *round.only + 1 : 0;
+  out.Add('y',
+          (only << 16U) + static_cast<std::uint64_t>(round.conflicts) * 4 + static_cast<std::uint64_t>(round.awaits));
+  for (const PendingChange& one : round.changes) HashPending(one, out);
   if (round.awaits == Round::Awaits::kNothing) return;
-  if (round.before != nullptr) out.PrintBlock(*round.before);
-  out.PrintBlock(round.after);
+  if (round.before != nullptr) out.AddBlock(*round.before);
+  out.AddBlock(round.after);
   for (const auto& [offset, attachment] : round.carried) {
-    out.Print('k', offset);
-    out.PrintAttachment(attachment);
+    out.Add('k', offset);
+    out.AddAttachment(attachment);
   }
 }
 
-void ExploredWorld::PrintPending(const PendingChange& one, Printer& out) const {
+void ExploredWorld::HashPending(const PendingChange& one, Hasher& out) const {
   const bool is_asked = std::ranges::any_of(ids_, [&](const Asked& asked) { return asked.id == one.id; });
-  out.Print('w', one.change.what.index());
-  out.PrintAttachment(one.change.attachment);
-  out.Print('.',
-            Bits({is_asked,
-                  one.has_caller,
-                  one.change.standby.has_value(),
-                  one.change.fence,
-                  one.deadline > now_.steady,
-                  one.due > now_.steady}));
+  out.Add('w', one.change.what.index());
+  out.AddAttachment(one.change.attachment);
+  out.AddBits('.',
+              {is_asked,
+               one.has_caller,
+               one.change.standby.has_value(),
+               one.change.fence,
+               one.deadline > now_.steady,
+               one.due > now_.steady});
 }
 
 }  // namespace berth::agent_core

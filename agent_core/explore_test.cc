@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
+#include <deque>
 #include <optional>
 #include <ostream>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -30,63 +29,126 @@ constexpr int kMovesLess = 1;
 constexpr int kMovesLess = 0;
 #endif
 
+// The states that a search has seen, by their hash, each with the number of moves that were left when it was seen. A
+// table of numbers, because a search sees millions of states.
+class SeenStates {
+ public:
+  enum class Is : std::uint8_t { kNew, kCloser, kKnown };
+  // kCloser: the state is known, but more moves are left than before.
+  Is Add(std::uint64_t hash, int left) {
+    if (2 * (count_ + 1) > slots_.size()) Grow();
+    const std::uint64_t wanted = (hash & ~kLeft) + (1U + static_cast<unsigned>(left));
+    std::uint64_t& slot = SlotOf(wanted);
+    if (slot != 0 && slot >= wanted) return Is::kKnown;
+    const bool is_new = slot == 0;
+    slot = wanted;
+    count_ += is_new ? 1 : 0;
+    return is_new ? Is::kNew : Is::kCloser;
+  }
+  [[nodiscard]] bool Has(std::uint64_t hash) { return SlotOf(hash) != 0; }
+  [[nodiscard]] std::size_t count() const { return count_; }
+
+ private:
+  static constexpr std::uint64_t kLeft = 63;  // these bits of a slot are the moves left plus one; 0: an empty slot
+  static constexpr unsigned kSpread = 20;
+
+  std::uint64_t& SlotOf(std::uint64_t wanted) {
+    std::size_t at = (wanted >> kSpread) & (slots_.size() - 1);
+    while (slots_[at] != 0 && (slots_[at] & ~kLeft) != (wanted & ~kLeft)) at = (at + 1) & (slots_.size() - 1);
+    return slots_[at];
+  }
+  void Grow() {
+    const std::vector<std::uint64_t> before = std::exchange(slots_, std::vector<std::uint64_t>(2 * slots_.size()));
+    for (const std::uint64_t one : before) {
+      if (one != 0) SlotOf(one) = one;
+    }
+  }
+
+  std::vector<std::uint64_t> slots_ = std::vector<std::uint64_t>(1024);
+  std::size_t count_ = 0;
+};
+
+// Searches breadth first until it has kWorldsMax worlds, and from each of these depth first: so it keeps few worlds,
+// and reaches most states first by their shortest way.
 class Search {
  public:
   // Searches from the world after the moves `before`. Returns the moves that break a rule, and the rule; nullopt if no
   // move breaks a rule.
   std::optional<std::string> Run(const ExploredFaults& faults, const std::vector<ExploredMove>& before, int moves_max) {
+    const TellsAtAbort teller([this] { return Describe(way_); });
     std::vector<Found> found;
-    found.push_back({ExploredWorld(faults), 0});
+    found.push_back({ExploredWorld(faults), {}});
     for (const ExploredMove& move : before) EXPECT_EQ(found[0].world.Do(move), std::nullopt);
     found[0].world.TakeBackup();
-    history_ = {{0, {}}};
-    seen_ = {found[0].world.Fingerprint()};
-    for (int i = 0; i < moves_max; ++i) {
+    seen_.Add(found[0].world.TakeFingerprint().whole, moves_max);
+    int left = moves_max;
+    for (; left > 0 && !found.empty() && found.size() < kWorldsMax; --left) {
       std::vector<Found> next;
-      for (const Found& one : found) {
-        if (auto broken = GoOn(one, next)) return broken;
+      for (Found& one : found) {
+        way_ = one.way;
+        if (auto broken = GoOn(one.world, left, &next)) return broken;
       }
       found = std::move(next);
     }
+    for (Found& one : found) {
+      way_ = one.way;
+      if (auto broken = GoOn(one.world, left, nullptr)) return broken;
+    }
     return std::nullopt;
   }
-  [[nodiscard]] std::size_t states() const { return seen_.size(); }
+  [[nodiscard]] std::size_t states() const { return seen_.count(); }
 
  private:
+  static constexpr std::size_t kWorldsMax = 2'000;
   struct Found {
     ExploredWorld world;
-    std::size_t at;  // index into history_
-  };
-  struct Made {
-    std::size_t from;
-    ExploredMove move;
+    std::vector<ExploredMove> way;
   };
 
-  std::optional<std::string> GoOn(const Found& one, std::vector<Found>& next) {
-    for (const ExploredMove& move : one.world.Moves()) {
-      ExploredWorld world = one.world;
-      const auto broken = world.Do(move);
-      if (broken) return Told(one.at, move) + *broken;
-      if (!seen_.insert(world.Fingerprint()).second) continue;
-      if (rested_.insert(world.FingerprintAtRest()).second) {
-        ExploredWorld calm = world;
-        if (const auto unrest = calm.ComeToRest()) return Told(one.at, move) + "then rest: " + *unrest;
+  // Tries each move, the last one in `from` itself. Adds the worlds to `next`; if that is null, goes on from each of
+  // them until no move is left.
+  std::optional<std::string> GoOn(ExploredWorld& from, int left, std::vector<Found>* next) {
+    if (left == 0) return std::nullopt;
+    // One world per number of moves left, because an assignment takes a fraction of the time of a copy.
+    while (scratch_.size() <= static_cast<std::size_t>(left)) scratch_.push_back(from);
+    const std::vector<ExploredMove> moves = from.Moves();
+    for (const ExploredMove& move : moves) {
+      way_.push_back(move);
+      const bool is_last = &move == &moves.back();
+      ExploredWorld& world = is_last ? from : scratch_[static_cast<std::size_t>(left)];
+      if (!is_last) world = from;
+      if (const auto broken = world.Do(move)) return Describe(way_) + *broken;
+      const ExploredWorld::Fingerprint is = world.TakeFingerprint();
+      const SeenStates::Is seen = seen_.Add(is.whole, left - 1);
+      if (seen == SeenStates::Is::kNew && !rested_.Has(is.at_rest)) {
+        if (const auto unrest = FindUnrest(world, is.at_rest)) return Describe(way_) + "then rest: " + *unrest;
       }
-      history_.push_back({one.at, move});
-      next.push_back({std::move(world), history_.size() - 1});
+      if (seen != SeenStates::Is::kKnown && next == nullptr) {
+        if (auto broken = GoOn(world, left - 1, nullptr)) return broken;
+      } else if (seen != SeenStates::Is::kKnown && left > 1) {
+        next->push_back({world, way_});
+      }
+      way_.pop_back();
     }
     return std::nullopt;
   }
 
-  std::string Told(std::size_t at, const ExploredMove& last) const {
-    std::string told = Describe(last) + "\n";
-    for (; at != 0; at = history_[at].from) told.insert(0, Describe(history_[at].move) + "\n");
-    return told;
+  std::optional<std::string> FindUnrest(const ExploredWorld& world, std::uint64_t at_rest) {
+    std::vector<std::uint64_t> passed = {at_rest};
+    ExploredWorld& calm = scratch_[0];
+    calm = world;
+    auto unrest = calm.ComeToRest([&](std::uint64_t hash) {
+      passed.push_back(hash);
+      return rested_.Has(hash);
+    });
+    for (const std::uint64_t hash : passed) rested_.Add(hash, 0);
+    return unrest;
   }
 
-  std::unordered_set<std::string> seen_;
-  std::unordered_set<std::string> rested_;
-  std::vector<Made> history_;
+  SeenStates seen_;
+  SeenStates rested_;              // states that come to rest, with all that was answered written
+  std::vector<ExploredMove> way_;  // from the world after `before` to the world at hand
+  std::deque<ExploredWorld> scratch_;
 };
 
 struct SearchCase {

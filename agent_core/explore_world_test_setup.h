@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests only: ExploredWorld has one block of two addresses, a core that writes the block, the API server's copy,
-// and three pods. Moves returns everything that can happen next, so a search can try each move from each world.
+// For tests only: ExploredWorld has a core, its blocks, the API server's copies of the blocks, and pods. Moves returns
+// everything that can happen next, so a search can try each move from each world, and a random walk can choose one.
 //
 // A world is a value. Time passes only in a pause of the core, and when a time limit ends.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,13 @@ struct ExploredFaults {
   int restores = 0;    // restores of the backup, which shows the block at the start of the search
 };
 
+struct ExploredShape {
+  std::size_t blocks = 1;
+  int block_length = 31;  // prefix length: a block of two addresses
+  std::size_t pods = 3;
+  std::size_t standby = 1;
+};
+
 enum class Move : std::uint8_t {
   kSubmit,   // an ADD that waits for its write
   kHandOut,  // an ADD that gets an address on standby
@@ -49,39 +57,80 @@ enum class Move : std::uint8_t {
   kRemove,
   kTouch,
   kObserve,
-  kTimeLimit,  // of all changes that are queued or being sent
-  kRestore,
+  kTimeLimit,        // of all changes that are queued or being sent
+  kRestore,          // of all blocks
   kTakeOver,         // a successor fences the block; the patch under way never lands
   kLandAndTakeOver,  // the patch under way lands before the successor's fence
 };
 
 struct ExploredMove {
   Move move;
-  std::size_t which = 0;  // index of a pod, offset of an entry, or index of a late patch
+  std::uint8_t which = 0;  // index of a pod, offset of an entry, or index of a late patch
+  std::uint8_t block = 0;  // index of the block
 };
 [[nodiscard]] std::string Describe(const ExploredMove& move);
 
+// Describe of all moves, one per line.
+[[nodiscard]] std::string Describe(const std::vector<ExploredMove>& moves);
+
+// A core whose copies have states of their own.
+class CopiedCore {
+ public:
+  explicit CopiedCore(CoreOptions options) : core_(std::move(options)) {}
+  CopiedCore(const CopiedCore& other) : core_(other.core_) { CopyStates(); }
+  // Writes into this copy's own states, because copies are most of what a search does.
+  CopiedCore& operator=(const CopiedCore& other);
+  ~CopiedCore() = default;
+
+  // Calls after blocks were inserted. Then State(0) is the state of the first block by name.
+  void FindStates();
+  [[nodiscard]] BlockState& State(std::size_t block) const { return *states_[block]; }
+  Core* operator->() { return &core_; }
+  const Core* operator->() const { return &core_; }
+
+ private:
+  void CopyStates();
+
+  Core core_;
+  std::vector<Core::StatePointer> states_;  // the pointers of core_.blocks()
+};
+
+// While this object exists, a failed check (BERTH_CHECK) of the core first prints what `tell` returns.
+class TellsAtAbort {
+ public:
+  explicit TellsAtAbort(std::function<std::string()> tell);
+  TellsAtAbort(const TellsAtAbort&) = delete;
+  TellsAtAbort& operator=(const TellsAtAbort&) = delete;
+  ~TellsAtAbort();
+};
+
 class ExploredWorld {
  public:
-  explicit ExploredWorld(const ExploredFaults& faults);
+  explicit ExploredWorld(const ExploredFaults& faults, const ExploredShape& shape = {});
 
   [[nodiscard]] std::vector<ExploredMove> Moves() const;
-  void TakeBackup() { backup_ = stored_; }
+  void TakeBackup();
   // Makes the move. Returns the rule that is broken afterwards, if any.
   [[nodiscard]] std::optional<std::string> Do(const ExploredMove& move);
   // Lets all requests succeed until nothing is left to do, and checks what is written. Returns the broken rule, if any.
-  [[nodiscard]] std::optional<std::string> ComeToRest();
-  // Equal for worlds that behave in the same way from now on.
-  [[nodiscard]] std::string Fingerprint() const;
-  // Equal for worlds that ComeToRest treats in the same way.
-  [[nodiscard]] std::string FingerprintAtRest() const;
+  // `is_known_to_rest`, if given, is called before each step with the fingerprint at rest: true ends the search for
+  // rest.
+  [[nodiscard]] std::optional<std::string> ComeToRest(
+      const std::function<bool(std::uint64_t)>& is_known_to_rest = nullptr);
+
+  struct Fingerprint {
+    std::uint64_t whole;    // equal for worlds that behave in the same way from now on
+    std::uint64_t at_rest;  // equal for worlds that ComeToRest treats in the same way
+  };
+  [[nodiscard]] Fingerprint TakeFingerprint() const;
 
  private:
   struct Pod {
     enum class Is : std::uint8_t { kIdle, kAsking, kHolding, kFailed, kEnding, kEndingAgain, kEnded };
     Is is = Is::kIdle;
-    ipam::BlockOffset offset = 0;  // for kHolding, and for is_noted
+    std::uint8_t block = 0;        // of all calls of the pod
     bool is_noted = false;         // the address was handed out, and its note exists
+    ipam::BlockOffset offset = 0;  // for kHolding, and for is_noted
     friend bool operator==(const Pod&, const Pod&) = default;
   };
   struct Asked {
@@ -89,57 +138,78 @@ class ExploredWorld {
     std::size_t pod;
     enum class For : std::uint8_t { kTake, kRelease, kNote } what;
   };
-  struct Late {
-    std::string decided_on;
-    ipam::Block after;
+  // The API server's copy of a block, and the core's request about the block.
+  struct AtServer {
+    ipam::BlockView stored;
+    ipam::BlockView backup;
+    std::uint64_t newest = 0;  // the highest version that was ever stored
+    // The core's last step; the request itself is in the state's first round.
+    enum class Awaits : std::uint8_t { kNothing, kPause, kRead, kWrite } awaits = Awaits::kNothing;
+    std::vector<ipam::BlockView> late;  // patches that may land later, with the versions that they name
+
+    [[nodiscard]] bool is_restored(const BlockState& state) const {
+      return VersionOf(*stored) < VersionOf(*state.view);
+    }
   };
+  using Awaits = AtServer::Awaits;
 
   void AddPodMoves(std::vector<ExploredMove>& moves) const;
-  void AddAnswers(std::vector<ExploredMove>& moves) const;
-  void AddFaults(std::vector<ExploredMove>& moves) const;
+  void AddStart(std::size_t pod, std::size_t block, std::vector<ExploredMove>& moves) const;
+  void AddAnswers(std::size_t block, std::vector<ExploredMove>& moves) const;
+  void AddOthers(std::size_t block, std::vector<ExploredMove>& moves) const;
+  void AddFaultsOfAll(std::vector<ExploredMove>& moves) const;
 
-  void DoAsPod(BlockState& state, const ExploredMove& move);
-  void DoAsServer(BlockState& state, const ExploredMove& move);
-  void DoAsOthers(BlockState& state, const ExploredMove& move);
-  void Delete(BlockState& state, std::size_t pod);
-  void Begin(BlockState& state);
-  void Proceed(BlockState& state);
-  void Answer(BlockState& state, const Expected<ipam::BlockView>& answer);
-  void Lose(BlockState& state);
-  void Observe(BlockState& state);
-  void PassTimeLimit(BlockState& state);
-  // A successor starts, which knows only the API server's copy and the node's notes.
+  void DoAsPod(const ExploredMove& move);
+  void DoAsServer(const ExploredMove& move);
+  void DoAsOthers(const ExploredMove& move);
+  void DoUpkeep();
+  void Delete(std::size_t pod);
+  void Begin(std::size_t block);
+  void Proceed(std::size_t block);
+  void Answer(std::size_t block, const Expected<ipam::BlockView>& answer);
+  void Lose(std::size_t block);
+  void Observe(std::size_t block);
+  void PassTimeLimit();
+  // A successor starts, which knows only the API server's copies and the node's notes.
   void TakeOver();
+  void FenceAsSuccessor(std::size_t block, News& news);
   // Makes one step without faults. Returns false if nothing is left to do.
-  [[nodiscard]] bool Rest(BlockState& state);
+  [[nodiscard]] bool Rest();
+  [[nodiscard]] bool RestOf(std::size_t block);
   [[nodiscard]] std::optional<std::string> WhatIsNotWritten() const;
 
-  void Store(ipam::Block block);
+  void Store(std::size_t block, ipam::Block after);
   void Take(const News& news);
   void TakeOutcome(const Outcome& outcome);
   [[nodiscard]] std::optional<std::string> BrokenRule() const;
-  [[nodiscard]] bool MayLand() const;
+  [[nodiscard]] bool MayLand(std::size_t block) const;
   [[nodiscard]] bool IsStoredWrong() const;
-  [[nodiscard]] BlockState& Shared() const;
+  [[nodiscard]] bool IsSending() const;
+  [[nodiscard]] BlockState& State(std::size_t block) const { return core_.State(block); }
+  // The patch under way. Requires: the core awaits the answer to a write.
+  [[nodiscard]] const Round& Patch(std::size_t block) const { return State(block).rounds.front(); }
 
-  class Printer;
-  void PrintState(Printer& out) const;
-  void PrintRound(const Round& round, Printer& out) const;
-  void PrintPending(const PendingChange& one, Printer& out) const;
+  class Hasher;
+  void HashBlock(std::size_t block, Hasher& out) const;
+  void HashState(const BlockState& state, Hasher& out) const;
+  void HashRound(const Round& round, Hasher& out) const;
+  void HashPending(const PendingChange& one, Hasher& out) const;
 
-  Core core_;         // all copies of the world share its pointer to the state
-  BlockState state_;  // the state while this world is not in use; Do swaps it into core_
-  ipam::Block stored_;
-  ipam::Block backup_;
+  ExploredShape shape_;
+  ipam::PoolView pool_;
+  CopiedCore core_;
+  std::vector<AtServer> server_;  // by block
   std::uint64_t last_version_ = 1;
-  std::optional<Step> asked_;
-  std::vector<Late> late_;
-  std::array<Pod, 3> pods_{};
+  int agents_ = 0;  // how many agents have started
+  std::vector<Pod> pods_;
   std::vector<Asked> ids_;
   ExploredFaults left_;
   Now now_;
   bool is_quiet_ = false;  // the last upkeep had nothing to write
   std::string broken_;     // the rule that the core's news broke
 };
+
+// The attachment of the pod with this index.
+[[nodiscard]] const ipam::Attachment& ExploredAttachment(std::size_t pod);
 
 }  // namespace berth::agent_core
