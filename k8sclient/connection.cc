@@ -379,6 +379,7 @@ class Connection::Transfer {
     auto& transfer = *static_cast<Transfer*>(self);
     const Endpoint& endpoint = transfer.endpoint_;
     const bool is_proxy = std::exchange(transfer.is_next_the_proxy_, false);
+    if (!is_proxy && transfer.handshake_began_) return CURLE_SSL_CONNECT_ERROR;  // the time limit counts once
     if (!is_proxy) transfer.handshake_began_ = steady_clock::now();
     // SSLKEYLOGFILE must not make the process write the session's keys to a file.
     SSL_CTX_set_keylog_callback(static_cast<SSL_CTX*>(context), nullptr);

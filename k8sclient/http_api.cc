@@ -114,7 +114,8 @@ class HttpApi final : public Api {
     return result;
   }
 
-  // Takes the connection that was used last; null: there is none. So connections beyond the present need stay idle and
+  // Takes the connection that was used last; null: there is none. A connection with an earlier certificate is closed by
+  // the next call. So connections beyond the present need stay idle and
   // exceed their maximum age.
   std::unique_ptr<Connection> TakeIdle(const CredentialSnapshot& credential) {
     const Lock lock(mutex_);

@@ -43,7 +43,11 @@ class LongValues {
     for (const std::string_view key :
          {"certificate-authority-data: ", "client-certificate-data: ", "client-key-data: "}) {
       for (std::size_t at = document.find(key); at != std::string::npos; at = document.find(key, at)) {
+        const std::size_t line = document.rfind('\n', at) + 1;  // 0 for the first line
+        const bool begins_line =
+            std::string_view(document).substr(line, at - line).find_first_not_of(" -") == std::string::npos;
         at += key.size();
+        if (!begins_line) continue;
         const std::size_t end = std::min(document.find_first_of("\r\n", at), document.size());
         std::string value = document.substr(at, end - at);
         if (value.size() < kWorthwhile || !std::ranges::all_of(value, IsBase64)) continue;

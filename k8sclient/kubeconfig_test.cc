@@ -72,6 +72,13 @@ TEST(Kubeconfig, LeavesATextOfManyLinesAlone) {
   EXPECT_EQ(config->token.text, line);
 }
 
+TEST(Kubeconfig, LeavesAQuotedTextAloneThatContainsAKey) {
+  const std::string line = "a client-key-data: " + LongBase64('A');
+  const auto config = Load(File(kServer, "    token: \"" + line + "\n      b\"\n"));
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->token.text, line + " b");
+}
+
 TEST(Kubeconfig, RefusesLongDataThatIsNotBase64) {
   const auto config = Load(File(kServer + "    certificate-authority-data: " + LongBase64('A') + "=A\n", "    {}\n"));
   ASSERT_FALSE(config.has_value());
