@@ -3,7 +3,7 @@
 # without kubelets, and a controller as a process of this machine. Prints measurements; the last line is "N passed, N failed".
 # Takes two minutes.
 #
-#   e2e/scenarios/numbers.py [SCENARIO...]     default: all of them; needs make
+#   e2e/scenarios/counts.py [SCENARIO...]     default: all of them; needs make
 import base64
 import concurrent.futures
 import datetime
