@@ -66,9 +66,9 @@ berth_step(demo "e2e/demo.sh" LANE cluster ${INSTALLED})
 berth_step(docs "e2e/docs.py" LANE cluster ${INSTALLED})
 berth_step(scenarios "e2e/scenarios/run.py" ${NODES} LABELS sweep NEEDS build)
 berth_step(scenarios-reclaim "e2e/scenarios/reclaim.py" ${NODES} MINUTES 120 LABELS sweep NEEDS build)
-# Runs each kind of bench/run.sh once, so small that its figures mean nothing.
+# Runs each command of docs/benchmarks.md once, so small that its figures mean nothing.
 berth_step(bench "bench/run.sh --callers 1 --operations 10 --rounds 1; bench/run.sh --nodes 10 --addresses 100 --rounds 1; \
-bench/run.sh --claims 20" ${CLUSTER} LABELS sweep)
+bench/run.sh --claims 20; bench/burst.sh 1" LANE cluster ${INSTALLED} LABELS sweep)
 berth_step(rights "e2e/rights.sh compare" LANE cluster MINUTES 5
   NEEDS conformance conformance-agent agent controller install reclaim counted extender)
 # Runs while no other cluster has nodes, because it compares the machine before and after.
