@@ -179,6 +179,7 @@ Expected<BlockView> OwnBlocks::WriteIn(const StatePointer& state, const ipam::Ch
   return Core::Ending();
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): an exception ends the process on purpose
 void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) noexcept {
   Lock lock(mutex_);
   const std::string block = state->view->name;
