@@ -83,7 +83,7 @@ TEST_P(CoreCheck, EndsTheProcessIfAnAttachmentHasTwoAddresses) {
   News news;
   core.Insert(BlockWithVersion("2"), BlockWithVersion("1"), kNow, news);
   BlockState& state = *core.Find(BlockWithVersion("2")->name);
-  for (const ipam::BlockOffset offset : {1, 2}) {
+  for (const ipam::BlockOffset offset : {1U, 2U}) {
     state.handed_out[offset] = {.id = offset, .attachment = AttachmentNamed("a1"), .entry = EntryText("a1")};
   }
   EXPECT_DEATH(GetParam().call(core, state), "was handed out two addresses");

@@ -82,10 +82,16 @@ ExploredWorld::Fingerprint ExploredWorld::TakeFingerprint() const {
   }
   for (std::size_t block = 0; block < server_.size(); ++block) HashBlock(block, out);
   const std::uint64_t at_rest = out.hash();
-  for (const int left : {left_.losses, left_.refusals, left_.outages, left_.removals, left_.touches, left_.limits}) {
+  for (const int left : {left_.losses,
+                         left_.refusals,
+                         left_.outages,
+                         left_.removals,
+                         left_.touches,
+                         left_.limits,
+                         left_.successors,
+                         left_.restores}) {
     out.Add('f', static_cast<std::uint64_t>(left));
   }
-  out.Add('f', static_cast<std::uint64_t>(left_.successors * 8 + left_.restores));
   for (const AtServer& at : server_) {
     for (const ipam::BlockView& after : at.late) {
       out.Add('l', 0);

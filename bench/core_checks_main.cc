@@ -21,7 +21,6 @@
 namespace berth::bench {
 namespace {
 
-using agent_core::BlockState;
 using agent_core::Core;
 using agent_core::News;
 using agent_core::Now;
