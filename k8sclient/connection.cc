@@ -383,7 +383,7 @@ class Connection::Transfer {
     if (!is_proxy) transfer.handshake_began_ = steady_clock::now();
     // SSLKEYLOGFILE must not make the process write the session's keys to a file.
     SSL_CTX_set_keylog_callback(static_cast<SSL_CTX*>(context), nullptr);
-    const std::string& name = is_proxy ? endpoint.proxy->host : endpoint.server_name;
+    const std::string& name = is_proxy && endpoint.proxy ? endpoint.proxy->host : endpoint.server_name;
     const bool demanded = endpoint.insecure_skip_verify || RequireName(static_cast<SSL_CTX*>(context), name);
     return demanded ? CURLE_OK : CURLE_SSL_CONNECT_ERROR;
   }

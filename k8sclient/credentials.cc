@@ -127,7 +127,7 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
   if (token && token->empty() && !config_.username.empty()) {
     headers.emplace_back("Authorization", "Basic " + EncodeBase64(config_.username + ":" + config_.password));
   } else if (token && token->empty() && config_.exec) {
-    token = ReadExec(options, *tls);
+    token = ReadExec(*config_.exec, options, *tls);
   }
   if (!token) return std::unexpected(std::move(token.error()));
   if (!token->empty()) headers.emplace_back("Authorization", "Bearer " + *token);
@@ -143,9 +143,9 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
   return snapshot;
 }
 
-Expected<std::string> Credentials::ReadExec(const CallOptions& options, TlsTexts& tls) {
+Expected<std::string> Credentials::ReadExec(const ExecPlugin& plugin, const CallOptions& options, TlsTexts& tls) {
   if (!exec_ || HasExpired(*exec_)) {
-    Expected<ExecCredential> run = RunExecPlugin(*config_.exec, config_, tls.certificate_authority_pem, options, log_);
+    Expected<ExecCredential> run = RunExecPlugin(plugin, config_, tls.certificate_authority_pem, options, log_);
     if (!run) return std::unexpected(std::move(run.error()));
     exec_ = std::move(*run);
   }

@@ -59,7 +59,7 @@ class Credentials {
   [[nodiscard]] Expected<CredentialSnapshot> Read(const CallOptions& options);
   [[nodiscard]] Expected<TlsTexts> ReadTls() const;
   // Adds to `tls` the certificate, and returns the token.
-  [[nodiscard]] Expected<std::string> ReadExec(const CallOptions& options, TlsTexts& tls);
+  [[nodiscard]] Expected<std::string> ReadExec(const ExecPlugin& plugin, const CallOptions& options, TlsTexts& tls);
   [[nodiscard]] Expected<std::string> Text(const Material& material, const char* what) const;
 
   const ClientConfig config_;

@@ -179,9 +179,9 @@ Expected<void> LeaderElector::RenewUntilStopped(const std::stop_token& stop) {
 void LeaderElector::Release() {
   // If the last write is unknown, another process may hold the Lease: let it expire.
   if (!last_written_) return;
+  const std::int64_t transitions = last_written_->lease.transitions;
   const std::string now = WallNow();
-  const Lease released{
-      .duration_seconds = 1, .acquire_time = now, .renew_time = now, .transitions = last_written_->lease.transitions};
+  const Lease released{.duration_seconds = 1, .acquire_time = now, .renew_time = now, .transitions = transitions};
   const auto written = Write(released, last_written_, {.deadline = clock_.Now() + options_.times.retry});
   if (!written) on_failure(written.error().Within("release lease " + options_.name));
   last_written_.reset();

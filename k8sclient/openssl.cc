@@ -48,7 +48,7 @@ Expected<std::string> DecodeBase64(std::string_view text) {
       EVP_DecodeFinal(decoder.get(), into + size, &rest) < 0) {
     return Fail(ErrorCode::kDecode, "not base64");
   }
-  bytes.resize(static_cast<std::size_t>(size + rest));
+  bytes.resize(static_cast<std::size_t>(size) + static_cast<std::size_t>(rest));
   return bytes;
 }
 

@@ -204,7 +204,7 @@ TEST_F(NodeDirectoryTest, AnIntentNamesABlockAndLeavesOutItsEntries) {
   ipam::Block block = ipam::NewBlock(pool, *ipam::Prefix::Parse("10.55.0.0/26"), "n1");
   block.resource_version = "7";
   block.allocations[3] = "! r";
-  const std::string id = a_.OpenIntent(attachment, block).value();
+  ASSERT_TRUE(a_.OpenIntent(attachment, block).has_value());
   const auto intents = a_.ReadIntents(attachment).value();
   ASSERT_EQ(intents.size(), 1U);
   EXPECT_EQ(intents[0].block.name, block.name);
