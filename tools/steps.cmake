@@ -35,6 +35,7 @@ berth_step(cluster-build "rm -rf build/rights && e2e/cluster build" LANE kuberne
 berth_step(set-up "tools/setup.sh cluster image curl browser lint" LANE build MINUTES 15 NEEDS packages AFTER go)
 berth_step(build "P=release; ${BUILD} all" LANE build MINUTES 30 LABELS quick NEEDS packages AFTER set-up)
 berth_step(image "tools/make-image && tools/image-test" LANE build MINUTES 10 NEEDS build set-up)
+berth_step(image-earlier "tools/make-earlier-image" LANE build MINUTES 60 LABELS sweep NEEDS image)
 berth_step(image-anew "tools/image-test --anew" LANE build MINUTES 30 LABELS sweep NEEDS image)
 berth_step(unit "P=release; ${UNIT_TESTS}" LANE build MINUTES 30 LABELS quick NEEDS build AFTER image)
 berth_step(sim "tools/sim-test" LANE sim MINUTES 60 NEEDS build ${COMPILER})
@@ -65,6 +66,8 @@ berth_step(extender "e2e/extender.sh" ${NODES})
 berth_step(demo "e2e/demo.sh" LANE cluster ${INSTALLED})
 berth_step(docs "e2e/docs.py" LANE cluster ${INSTALLED})
 berth_step(scenarios "e2e/scenarios/run.py" ${NODES} LABELS sweep NEEDS build)
+berth_step(scenarios-upgrade "e2e/scenarios/upgrade.py" LANE node MINUTES 45 LABELS sweep
+  NEEDS image image-earlier build set-up cluster-build)
 berth_step(scenarios-reclaim "e2e/scenarios/reclaim.py" ${NODES} MINUTES 120 LABELS sweep NEEDS build)
 # Runs each command of docs/benchmarks.md once, so small that its figures mean nothing.
 berth_step(bench "bench/run.sh --callers 1 --operations 10 --rounds 1; bench/run.sh --nodes 10 --addresses 100 --rounds 1; \

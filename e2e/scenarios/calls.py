@@ -17,6 +17,7 @@ class Runtime:
 
     def __init__(self, node: Node):
         self.node = node
+        self.tried_again = 0  # number of calls that berth answered with "try again"
         conflist = next(iter(sorted((node.home / "cni-conf").glob("*.conflist"))))
         network = json.loads(conflist.read_text())
         self._stdin = json.dumps({"cniVersion": network["cniVersion"], "name": "calls", "type": "bridge",
@@ -35,6 +36,7 @@ class Runtime:
                 return {one["address"].split("/")[0] for one in answer.get("ips", [])}
             if answer.get("code") != TRY_AGAIN or time.monotonic() > end:
                 raise Failure(f"{verb} on {self.node.name}: {done.stdout.strip() or done.stderr.strip()}")
+            self.tried_again += 1
             time.sleep(0.1)
 
 
@@ -45,7 +47,7 @@ class Caller(threading.Thread):
         super().__init__(name=f"caller-{node.name}")
         self.seconds: list[float] = []
         self.problems: list[str] = []
-        self._runtime = Runtime(node)
+        self.runtime = Runtime(node)
         self._stop_requested = threading.Event()
 
     def stop(self) -> None:
@@ -59,9 +61,9 @@ class Caller(threading.Thread):
                 number += 1
                 container = f"{self.name}-{os.getpid()}-{number}"
                 started = time.monotonic()
-                self._runtime.call("ADD", container)
+                self.runtime.call("ADD", container)
                 self.seconds.append(time.monotonic() - started)
-                self._runtime.call("DEL", container)
+                self.runtime.call("DEL", container)
         except Failure as failure:
             self.problems.append(str(failure))
 
@@ -83,6 +85,10 @@ class Callers:
 
     def count(self) -> int:
         return sum(len(caller.seconds) for caller in self._callers)
+
+    def tried_again(self) -> int:
+        """How many ADDs and DELs berth answered with "try again"."""
+        return sum(caller.runtime.tried_again for caller in self._callers)
 
     def p99(self) -> float:
         """The 99th percentile of the times of all ADDs so far. Raises Failure if a call has failed."""

@@ -84,17 +84,17 @@ class Node:
 
 
 class Cluster:
-    def __init__(self, directory: str, nodes: int, image: str):
+    def __init__(self, directory: str, nodes: int, images: Iterable[Path] = ()):
         self.directory = directory
         self._count = nodes
-        self._image = image
+        self._images = images
         self._environment: dict[str, str] = {}
 
     def tool(self, command: str, *arguments: str) -> str:
         return run(CLUSTER, command, *arguments, "--dir", self.directory)
 
     def up(self) -> None:
-        of_nodes = ("--cni-conf", "none", "--image", self._image) if self._count else ()
+        of_nodes = ["--cni-conf", "none", *(f"--image={image}" for image in self._images)] if self._count else []
         self.tool("up", "--nodes", str(self._count), *of_nodes)
         self.refresh()
 

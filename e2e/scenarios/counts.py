@@ -166,7 +166,7 @@ def main() -> int:
     failed = len(chosen)
     with tempfile.TemporaryDirectory(prefix="berth-numbers.") as text:
         folder = Path(text)
-        cluster = Cluster(text + "/c", nodes=0, image="")
+        cluster = Cluster(text + "/c", nodes=0)
         process = None
         try:
             run_up(cluster)

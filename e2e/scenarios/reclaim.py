@@ -31,16 +31,6 @@ POOL_IS_FULL = "is exhausted"
 class Scenarios(Steps):
     """The scenarios share one Deployment and its pods. In each scenario a witness checks addresses."""
 
-    def end_pods(self, witness: Witness) -> float:
-        """Deletes all pods and waits until no sandbox is left. Returns how long addresses are held after that."""
-        kubectl = self.cluster.kubectl
-        kubectl("delete", "deployment", "--all", "--wait=false")
-        until("no pod is left", 300, lambda: not self.cluster.pods(), pause=1)
-        until("no sandbox is left", 300, lambda: witness.sandboxes() == 0, pause=0.5)
-        return until("no address is held", 60, lambda: not witness.held(), pause=0.5)
-
-    # --- Scenarios --------------------------------------------------------------------------------------------------
-
     def etcd_is_restored_under_agents_that_run(self) -> str:
         """The agents know the changes since the snapshot, and write them again."""
         with Witness(self.cluster, may_see_duplicates=True) as witness:

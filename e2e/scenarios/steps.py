@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cluster import BERTHCTL, ROOT, Cluster, Failure, Node, until
+from witness import Witness
 
 HERE = Path(__file__).resolve().parent
 IMAGE = ROOT / "build" / "image" / "berth.tar"
@@ -53,9 +54,20 @@ class Steps:
         names = [pod["metadata"]["name"] for pod in self.cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
         self.cluster.kubectl("delete", "pod", "--wait=false", *random.sample(names, min(count, len(names))))
 
+    def end_pods(self, witness: Witness) -> float:
+        """Deletes all pods and waits until no sandbox is left. Returns how long addresses are held after that."""
+        kubectl = self.cluster.kubectl
+        kubectl("delete", "deployment", "--all", "--wait=false")
+        until("no pod is left", 300, lambda: not self.cluster.pods(), pause=1)
+        until("no sandbox is left", 300, lambda: witness.sandboxes() == 0, pause=0.5)
+        return until("no address is held", 60, lambda: not witness.held(), pause=0.5)
+
     @contextlib.contextmanager
-    def churn(self, *, through_outages: bool = False) -> Iterator[None]:
-        """Deletes ten random pods every 2 s, and others start. Checks that no two pods ever have the same address."""
+    def churn(self, *, through_outages: bool = False,
+              look: Callable[[list[dict]], None] = lambda _: None) -> Iterator[Callable[[], None]]:
+        """Deletes ten random pods every 2 s, and others start. Checks that no two pods ever have the same address. After each
+        deletion `look` gets all pods, and may raise Failure. The `with` block gets a function that raises Failure if a check
+        has failed."""
         stop = threading.Event()
         problems: list[str] = []
         rounds = 0
@@ -66,7 +78,9 @@ class Steps:
                 try:
                     self.delete_pods(10)
                     rounds += 1
-                    told = [(one["ip"], pod["metadata"]["name"]) for pod in self.cluster.pods()
+                    pods = self.cluster.pods()
+                    look(pods)
+                    told = [(one["ip"], pod["metadata"]["name"]) for pod in pods
                             if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
                             for one in pod["status"].get("podIPs", [])]
                     addresses = [address for address, _ in told]
@@ -76,15 +90,20 @@ class Steps:
                     if not through_outages:
                         problems.append(str(failure))
 
+        def check() -> None:
+            if problems:
+                raise Failure("; ".join(problems))
+
         thread = threading.Thread(target=go_on)
         thread.start()
         try:
-            yield
+            yield check
         finally:
             stop.set()
             thread.join()
-        if problems or not rounds:
-            raise Failure("; ".join(problems) or "no pod could be deleted")
+        check()
+        if not rounds:
+            raise Failure("no pod could be deleted")
 
     def leader(self) -> tuple[int, str]:
         """The PID of the leading controller, and its identity."""
@@ -132,8 +151,9 @@ def go_through(steps: AnySteps, chosen: list[Callable[[AnySteps], str]]) -> int:
     return failed
 
 
-def main(kind: type[AnySteps], scenarios: tuple[Callable[[AnySteps], str], ...]) -> int:
-    """Makes a cluster, runs the scenarios that the command line names, or all, and takes the cluster down."""
+def main(kind: type[AnySteps], scenarios: tuple[Callable[[AnySteps], str], ...], more_images: tuple[Path, ...] = ()) -> int:
+    """Makes a cluster, runs the scenarios that the command line names, or all, and takes the cluster down. Loads this tree's
+    image and `more_images` into the nodes."""
     # SIGTERM must also take the cluster down.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = sys.argv[1:]
@@ -141,13 +161,14 @@ def main(kind: type[AnySteps], scenarios: tuple[Callable[[AnySteps], str], ...])
     if unknown := set(names) - {one.__name__ for one in scenarios}:
         print(f"there is no scenario {', '.join(sorted(unknown))}", file=sys.stderr)
         return 1
-    for file in (IMAGE, Path(BERTHCTL)):
+    needed = [(IMAGE, "make image"), (Path(BERTHCTL), "make"), *((one, "tools/make-earlier-image") for one in more_images)]
+    for file, remedy in needed:
         if not file.exists():
-            print(f"{file} is missing: run \"make image\" and \"make\"", file=sys.stderr)
+            print(f"{file} is missing: run \"{remedy}\"", file=sys.stderr)
             return 1
     failed = len(chosen)
     folder = tempfile.mkdtemp(prefix="berth-scenarios.")
-    cluster = Cluster(folder + "/c", nodes=2, image=str(IMAGE))
+    cluster = Cluster(folder + "/c", nodes=2, images=(IMAGE, *more_images))
     try:
         cluster.up()
         steps = kind(cluster)
