@@ -29,7 +29,7 @@ using reconciler::UnitRequest;
 constexpr const char* kReadOn = "docs/scheduling.md tells how pods request addresses";
 constexpr std::size_t kNodesPrinted = 20;
 
-// What a node lacks before it can run the pod. The smaller the value, the less the node lacks.
+// A Distance says why a node cannot run the pod now. The smaller the value, the less the node lacks.
 enum class Distance : std::uint8_t { kNone, kSoon, kBlockOfOthers, kLimit, kNotCounted, kNotForPod };
 
 struct Verdict {

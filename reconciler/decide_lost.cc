@@ -57,8 +57,8 @@ bool HasNow(const SeenPod& pod, const ipam::Address& address) {
 
 bool IsOwn(const SeenPod& pod, const ipam::Block& block) { return block.shared() || block.node == pod.node; }
 
-// What the block says about the pod's address. In a block of another node only kContested counts, because the pod
-// cannot have lost an entry there.
+// A Judged says what a block records about a pod's address. In a block of another node only kContested counts, because
+// the pod cannot have lost an entry there.
 struct Judged {
   AddressState state = AddressState::kRecorded;
   const ipam::Block* block = nullptr;

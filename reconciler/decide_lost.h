@@ -34,7 +34,7 @@ inline constexpr std::chrono::seconds kQuietMin{60};
 // do not show the same moment, and the end of a pod takes time.
 inline constexpr std::chrono::seconds kContestedMin{20};
 
-// What the block has for an address of a pod.
+// An AddressState says what a block records for an address of a pod.
 enum class AddressState : std::uint8_t {
   kRecorded,   // an entry of the pod
   kLost,       // no entry, or only that of a reservation
