@@ -221,7 +221,7 @@ switch() { # power_off or start_node, NODE
   PYTHONPATH="$root/e2e/scenarios" python3 - "$dir" "$1" "$2" <<'END'
 import sys
 from cluster import Cluster
-cluster = Cluster(sys.argv[1], nodes=3, image="")
+cluster = Cluster(sys.argv[1], nodes=3)
 cluster.refresh()
 getattr(cluster, sys.argv[2])(next(one for one in cluster.nodes if one.name == sys.argv[3]))
 END

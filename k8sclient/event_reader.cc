@@ -18,6 +18,10 @@ namespace {
 
 const FieldRule kReadsAll;
 
+// Convert calls itself for each level of a value, and simdjson sets no limit. json::parse, which reads deeper values,
+// does not call itself, so an event cannot fill the stack.
+constexpr int kMaxDepth = 500;
+
 json ConvertNumber(ondemand::value value) {
   const ondemand::number number = value.get_number();
   if (number.is_int64()) return number.get_int64();
@@ -43,6 +47,7 @@ json ConvertObject(ondemand::object object, const FieldRule& rule) {
 }
 
 json Convert(ondemand::value value, const FieldRule& rule) {
+  if (value.current_depth() > kMaxDepth) throw simdjson::simdjson_error(simdjson::DEPTH_ERROR);
   switch (value.type()) {
     case ondemand::json_type::object:
       return ConvertObject(value.get_object(), rule);
@@ -82,7 +87,8 @@ json EventReader::Read(std::string_view line) {
     ondemand::document document = parser_->parser.iterate(parser_->padded.data(), line.size(), parser_->padded.size());
     return ConvertObject(document.get_object(), event_);
   } catch (const simdjson::simdjson_error&) {
-    // simdjson refuses some valid JSON, such as numbers of more than 64 bits.
+    // simdjson refuses some valid JSON, such as numbers of more than 64 bits, and Convert refuses values that are
+    // nested deeply.
     return json::parse(line, nullptr, /*allow_exceptions=*/false);
   }
 }

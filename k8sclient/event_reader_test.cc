@@ -60,5 +60,11 @@ TEST(EventReader, ReadsWhatIsNestedDeeply) {
   EXPECT_EQ(EventReader({}).Read(event), json::parse(event));
 }
 
+TEST(EventReader, AnEventThatIsNestedAHundredThousandTimesDoesNotFillTheStack) {
+  constexpr int kDeep = 100'000;
+  const std::string event = R"({"object":)" + std::string(kDeep, '[') + std::string(kDeep, ']') + "}";
+  EXPECT_TRUE(EventReader({}).Read(event).contains("object"));
+}
+
 }  // namespace
 }  // namespace berth::k8sclient
