@@ -21,7 +21,7 @@ build_packages=(
   libboost-context1.81-dev libboost1.81-dev libcli11-dev libgmock-dev libgtest-dev libsimdjson-dev libspdlog-dev
   libssl-dev libyaml-cpp-dev musl-dev nlohmann-json3-dev prometheus-cpp-dev zlib1g-dev
 )
-image_packages=(buildah)
+image_packages=(buildah zstd)
 curl_packages=(libcurl4-openssl-dev)
 browser_packages=(chromium)
 cluster_packages=(busybox-static curl iproute2 iptables jq nftables procps runc shellcheck util-linux)
