@@ -216,16 +216,7 @@ pods_are_again() {
   pods_are "$1 run" ipv4 full || return 1
   equals "$1" restarted
 }
-reboot() { switch power_off "$1" && switch start_node "$1"; }
-switch() { # power_off or start_node, NODE
-  PYTHONPATH="$root/e2e/scenarios" python3 - "$dir" "$1" "$2" <<'END'
-import sys
-from cluster import Cluster
-cluster = Cluster(sys.argv[1], nodes=3)
-cluster.refresh()
-getattr(cluster, sys.argv[2])(next(one for one in cluster.nodes if one.name == sys.argv[3]))
-END
-}
+reboot() { "$root/e2e/scenarios/reboot.py" "$dir" "$1"; }
 
 disabled() {
   local i bound

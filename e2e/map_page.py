@@ -71,7 +71,9 @@ def measured(page: str) -> dict:
         file.write(around)
         file.flush()
         text = chromium("--dump-dom", f"file://{file.name}")
-    return json.loads(html.unescape(re.search(r'<pre id="result">(.*?)</pre>', text, re.S)[1]))
+    if not (result := re.search(r'<pre id="result">(.*?)</pre>', text, re.S)):
+        raise ValueError(f"the browser printed no result: {text[:1000]}")
+    return json.loads(html.unescape(result[1]))
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ class Endpoint:
 
     def __init__(self, namespace: str, name: str) -> None:
         self.command = ["kubectl", "--namespace", namespace, "get", "endpointslice", name, "-o", "json"]
-        self.place = None
+        self.place: tuple[str, int] | None = None
 
     def follow(self) -> None:
         while True:

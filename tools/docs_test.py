@@ -31,7 +31,8 @@ def sources(folders: tuple) -> Iterator[Path]:
 
 def arguments(text: str, start: int) -> list[str]:
     """The arguments of a C++ call. `start` is the position after the opening parenthesis."""
-    depth, current, found, in_string, at = 0, "", [], False, start
+    depth, current, in_string, at = 0, "", False, start
+    found: list[str] = []
     while at < len(text):
         c = text[at]
         if in_string:
@@ -78,7 +79,8 @@ def cni_codes() -> dict[str, str]:
     text = code_of(ROOT / "base" / "error.cc")
     constants = dict(re.findall(r"constexpr std::uint32_t (k\w+) = (\d+);", text))
     body = text[text.index("CniCode(ErrorCode code) {") : text.index("std::string_view ToString(ErrorCode")]
-    codes, waiting = {}, []
+    codes: dict[str, str] = {}
+    waiting: list[str] = []
     for name, value in re.findall(r"case ErrorCode::(k\w+):|return (\w+);", body):
         if name:
             waiting.append(name)

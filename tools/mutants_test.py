@@ -12,7 +12,9 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("mutants", str(Path(__file__).parent / "mutants"))
-mutants = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutants", loader))
+spec = importlib.util.spec_from_loader("mutants", loader)
+assert spec
+mutants = importlib.util.module_from_spec(spec)
 sys.modules["mutants"] = mutants
 loader.exec_module(mutants)
 

@@ -19,7 +19,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 TOOLS = Path(__file__).resolve().parent
 loader = importlib.machinery.SourceFileLoader("run_tests", str(TOOLS / "run-tests"))
-run_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_tests", loader))
+spec = importlib.util.spec_from_loader("run_tests", loader)
+assert spec
+run_tests = importlib.util.module_from_spec(spec)
 sys.modules["run_tests"] = run_tests
 loader.exec_module(run_tests)
 

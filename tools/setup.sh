@@ -29,12 +29,13 @@ cluster_packages=(busybox-static curl iproute2 iptables jq nftables procps runc 
 # Debian 12 has clang-tidy 14, which finds no std::expected in GCC 12's library.
 clang_format_version=23.1.5
 clang_tidy_version=23.1.4
+mypy_version=2.4.1
 
 # Kubernetes' go.mod requires a newer Go. Since 1.21, go itself fetches the required version.
 go_minor_min=21
 
 cache_dir=${BERTH_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:?set HOME or BERTH_CACHE_DIR}/.cache}/berth}
-linters_dir=$cache_dir/linters-$clang_format_version-$clang_tidy_version
+linters_dir=$cache_dir/linters-$clang_format_version-$clang_tidy_version-$mypy_version
 
 fail() {
   printf 'set-up: %s\n' "$@" >&2
@@ -100,11 +101,11 @@ install_linters() {
   flock 9 # two set-ups at once would write into one venv
   [[ -e $linters_dir/complete ]] && return
   rm -rf "$linters_dir"
-  run_shown "making a Python venv for clang-format and clang-tidy" /usr/bin/python3 -m venv "$linters_dir" ||
+  run_shown "making a Python venv for clang-format, clang-tidy and mypy" /usr/bin/python3 -m venv "$linters_dir" ||
     fail "python3 -m venv does not work, see above: is python3-venv installed?"
-  run_shown "installing clang-format $clang_format_version and clang-tidy $clang_tidy_version" \
+  run_shown "installing clang-format $clang_format_version, clang-tidy $clang_tidy_version and mypy $mypy_version" \
     "$linters_dir/bin/pip" install --disable-pip-version-check --no-input \
-    "clang-format==$clang_format_version" "clang-tidy==$clang_tidy_version" ||
+    "clang-format==$clang_format_version" "clang-tidy==$clang_tidy_version" "mypy==$mypy_version" ||
     fail "pip could not install them, see above: check the network"
   touch "$linters_dir/complete"
 }

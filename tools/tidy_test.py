@@ -13,7 +13,9 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("check_tidy", str(Path(__file__).parent / "check-tidy"))
-check_tidy = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_tidy", loader))
+spec = importlib.util.spec_from_loader("check_tidy", loader)
+assert spec
+check_tidy = importlib.util.module_from_spec(spec)
 sys.modules["check_tidy"] = check_tidy
 loader.exec_module(check_tidy)
 
@@ -124,7 +126,7 @@ DECLARED = re.compile(r"^(?:struct|class|enum class|enum) \w+(?=.*\{)|^constexpr
 
 def sources_of_a_folder_share_their_names(texts: dict[str, str]) -> Iterator[str]:
     """Finds names that two sources, or two tests, of a folder declare: they are compiled together (cmake/BerthLibrary.cmake)."""
-    seen = {}
+    seen: dict[tuple[str, bool, str], str] = {}
     for path, text in texts.items():
         if not path.endswith(".cc"):
             continue
@@ -251,9 +253,9 @@ def main() -> int:
     for rule, path, text, want in EXAMPLES:
         found = list(rule(path, text))
         results.append([] if len(found) == want else [f"{rule.__name__}({path!r}, {text[:80]!r}): {want} wanted, got {found}"])
-    for rule, texts, want in TREE_EXAMPLES:
-        found = list(rule(texts))
-        results.append([] if len(found) == want else [f"{rule.__name__}({texts}): {want} wanted, got {found}"])
+    for tree_rule, texts, want in TREE_EXAMPLES:
+        complaints = list(tree_rule(texts))
+        results.append([] if len(complaints) == want else [f"{tree_rule.__name__}({texts}): {want} wanted, got {complaints}"])
     for name in ("b.cc", "b.h"):
         for before, after, want in MARKS:
             right = are_checked_again((before, after), name) == want
@@ -262,8 +264,8 @@ def main() -> int:
     tree = read_tree()
     for rule in RULES:
         results.append([f"{path}:{line}: {what}" for path, text in tree.items() for line, what in rule(path, text)])
-    for rule in TREE_RULES:
-        results.append(list(rule(tree)))
+    for tree_rule in TREE_RULES:
+        results.append(list(tree_rule(tree)))
 
     for complaint in (line for lines in results for line in lines):
         print(complaint)

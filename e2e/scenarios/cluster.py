@@ -3,6 +3,7 @@
 Functions raise Failure on errors, because the scenario cannot continue.
 """
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -113,7 +114,7 @@ class Cluster:
 
         return [Node(name=value(i, "NAME"), home=Path(self.directory).resolve() / value(i, "NAME"), netns=value(i, "NETNS"),
                      mounts_pid=value(i, "MOUNTS_PID"), containerd_socket=value(i, "CONTAINERD_SOCKET"))
-                for i in range(1, self._count + 1)]
+                for i in itertools.takewhile(lambda i: f"BERTH_NODE{i}_NAME" in self._environment, itertools.count(1))]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: str | None = None) -> str:
         environment = self._environment | ({"KUBECONFIG": kubeconfig} if kubeconfig else {})

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from cluster import Cluster, Failure, Node
 
 API = "/apis/ipam.berth.dev/v1alpha1"
-OF_ANY_OBJECT = (
+OF_ANY_OBJECT: tuple[dict, ...] = (
     {"metadata": {"annotations": {"stolen": "yes"}}},
     {"metadata": {"labels": {"stolen": "yes"}}},
     {"metadata": {"finalizers": None}},
