@@ -67,7 +67,7 @@ void ClusterView::WatchPools() {
   };
   actions.remove = [this](const json& object) {
     const Lock lock(mutex_);
-    // A late list may show the deleted pool once more.
+    // Drop the result of ReadLatest: a late list may show the deleted pool once more, and Pools must not return it.
     proofs_.erase(crds::NameOf(object));
     const auto known = pools_.find(crds::NameOf(object));
     // A newer pool of this name may be known.
