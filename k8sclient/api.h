@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Api: sends single requests and watches to an API server.
 //
-// MakeHttpApi makes one for a real API server; tests use simulated ones. If the server answers, with any HTTP status,
-// the result is a Response. status.h turns a refusal into an Error, so real and simulated servers share one table. An
-// Error from an Api means that no complete answer came, and its code says whether the request can have changed
-// anything.
+// MakeHttpApi makes an Api for a real API server; tests use simulated Apis. If the server answers, with any HTTP
+// status, the result is a Response. status.h turns a refusal into an Error, so real and simulated servers share one
+// table. An Error from an Api means that no complete answer came, and its code says whether the request can have
+// changed anything.
 #pragma once
 
 #include <array>

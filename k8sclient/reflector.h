@@ -31,7 +31,7 @@ class ReflectorHandler {
   ReflectorHandler& operator=(const ReflectorHandler&) = delete;
   virtual ~ReflectorHandler() = default;
 
-  // BeginList: a list begins, or begins again, and then the objects listed so far do not count. Listed follows for each
+  // BeginList: a list begins. If a list begins again, the objects listed so far do not count. Listed follows for each
   // object. EndList: the list was the whole collection at this version, maybe empty. If the handler knows an object
   // that was not in the list, the object is deleted.
   virtual void BeginList() = 0;
