@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CountedWorld: the objects of the cluster from which the controller counts addresses, read once. Counting: the result
-// of the controller's code for these objects (docs/scheduling.md).
+// CountedWorld: the objects of the cluster from which the controller counts addresses, read once. Counting counts the
+// addresses of these objects with the controller's code (docs/scheduling.md).
 #pragma once
 
 #include <cstdint>

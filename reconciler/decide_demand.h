@@ -62,7 +62,7 @@ class DemandDecider {
   // By UID of the pool.
   [[nodiscard]] const std::map<std::string, Lack>& lacks() const { return lacks_; }
   // True if the controller created the block for waiting pods less than kDrawMax ago, so that the scheduler may still
-  // place one there.
+  // place such a pod on the block's node.
   [[nodiscard]] bool MayStillDraw(const std::string& block, SteadyTime now) const;
 
  private:

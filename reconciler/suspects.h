@@ -106,7 +106,7 @@ class Suspects {
   std::map<EntryKey, Freed> freed_;  // for an hour, because the agent may be away
   std::set<EntryKey> returned_;      // kept while these entries exist
   std::vector<EntryKey> returned_now_;
-  std::set<EntryKey> replaced_;                   // entries after which another sandbox of the pod came
+  std::set<EntryKey> replaced_;                   // entries whose pod has a newer entry of another sandbox
   std::map<std::string, SteadyTime> gone_since_;  // by node
 };
 

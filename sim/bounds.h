@@ -22,8 +22,8 @@ class Bounds {
   void WatchForStorms();
   // Checks the rule `quiet` in a minute without CNI calls.
   void CheckQuiet(Nanos cooldown);
-  // Check the rule `no-list` between the two calls, while this number of containers starts and ends on each node
-  // without faults.
+  // BeginSteady and EndSteady check the rule `no-list`. Between the two calls, `containers` containers start and end on
+  // each node, without faults.
   void BeginSteady();
   void EndSteady(int containers);
   // Checks the rule `growth`. Requires: no address is held. Takes twelve minutes, until the programs have forgotten
