@@ -129,7 +129,7 @@ class ClusterView {
   std::unordered_map<std::string, std::uint64_t> shared_seen_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t shared_writes_ BERTH_GUARDED_BY(mutex_) = 1;
   std::uint64_t shared_listed_at_ BERTH_GUARDED_BY(mutex_) = 0;             // shared_writes_ before the last list
-  std::set<ipam::Attachment> shared_attachments_ BERTH_GUARDED_BY(mutex_);  // of this node, in the last list
+  std::set<ipam::Attachment> shared_attachments_ BERTH_GUARDED_BY(mutex_);  // this node's, in the last list
   std::map<std::string, ipam::Labels> namespaces_ BERTH_GUARDED_BY(mutex_);
   ipam::Labels node_labels_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, std::int64_t> node_numbers_ BERTH_GUARDED_BY(mutex_);

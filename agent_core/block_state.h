@@ -40,7 +40,7 @@ using ChangeId = std::uint64_t;
 struct PendingChange {
   ChangeId id = 0;
   ipam::Change change;
-  SteadyTime deadline{};   // of the caller
+  SteadyTime deadline{};   // the caller's deadline
   bool has_caller = true;  // a caller waits for the outcome; false: a deferred change, to be sent by `due`
   SteadyTime due{};
 };
@@ -101,7 +101,7 @@ struct BlockState {
 
   std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // entries to restore
   std::map<ipam::BlockOffset, HandedOut> handed_out;
-  RetryPause retry_pause;  // until WriteWhatIsLeft sends again what the API server refused
+  RetryPause retry_pause;  // during the pause WriteWhatIsLeft does not send refused changes again
   // Plan of the newest change that has one. An ADD has a plan, because it knows the pool; a DEL has none.
   std::optional<ipam::StandbyPlan> standby_plan;
 

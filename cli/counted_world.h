@@ -47,7 +47,7 @@ class Counting {
                                                                 const std::string& pool_uid) const;
 
   std::map<std::string, reconciler::CountedPool> accepted;  // by the pool's UID
-  reconciler::Census census;                                // of the accepted pools
+  reconciler::Census census;                                // counts of the accepted pools
   reconciler::CountedPools pools;
   reconciler::HeldEntries held;
   reconciler::Counts counts;

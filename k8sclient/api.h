@@ -52,7 +52,7 @@ struct Request {
   std::string path;  // absolute, segments percent-encoded: "/apis/ipam.berth.dev/v1alpha1/ippools/web"
   Query query = {};
   std::string body = {};
-  std::string_view content_type = kJson;  // of the body; points to static text
+  std::string_view content_type = kJson;  // type of the body; points to static text
   std::string_view accept = kJson;        // points to static text
   std::size_t response_bytes_max = kObjectBytesMax;
 };

@@ -43,7 +43,7 @@ class Bounds {
   // Number of LISTs that the machine has sent, without those that its agent sends before it answers that a pool is
   // exhausted.
   [[nodiscard]] static std::int64_t ListsOf(const Machine& machine);
-  std::vector<std::int64_t> lists_;  // of each machine, at BeginSteady
+  std::vector<std::int64_t> lists_;  // LISTs of each machine at BeginSteady
 };
 
 }  // namespace berth::sim

@@ -68,7 +68,7 @@ struct Network::Exchange {
   Request request;
   std::string who;         // process that sent the request
   std::string user;        // user whose credentials the request has
-  std::uint64_t cuts = 0;  // cuts_ when the request was sent
+  std::uint64_t cuts = 0;  // value of cuts_ when the request was sent
   std::mutex mutex;
   std::condition_variable answered;
   std::optional<Answer> answer;
