@@ -104,7 +104,7 @@ class ClusterView {
   struct Proof {
     std::string uid;  // empty: no pool was found, or the GET failed
     bool exists = false;
-    std::uint64_t read = 0;  // number of the GET that found the pool; otherwise: of the last GET that had begun by then
+    std::uint64_t read = 0;  // number of the GET that found the pool; if none did, the highest GET number so far
   };
 
   [[nodiscard]] Expected<ipam::PoolView> Conclude(const std::string& name, std::uint64_t read,

@@ -24,8 +24,8 @@ class WarmBlocks {
   WarmBlocks(AgentStoreParts parts, k8sclient::Clock& clock, Metrics& metrics, std::chrono::milliseconds looks_within)
       : parts_(parts), clock_(clock), metrics_(metrics), looks_within_(looks_within) {}
 
-  // Looks at all pools once, in the thread of the maintenance loop. Returns false if the answer to a claim was lost, so
-  // that a block may exist that this agent does not know.
+  // Claims the blocks that the node needs. Called by the maintenance loop. Returns false if the answer to a claim was
+  // lost, so that a block may exist that this agent does not know.
   [[nodiscard]] bool Claim();
 
   // Call NeedsRound after an ADD has taken an address, from any thread. Returns whether Claim has something to look at.

@@ -279,7 +279,7 @@ class Core {
   std::size_t deferred_count_ = 0;
   bool stopped_ = false;
   bool drops_standby_ = false;  // an answer has shown that the API server drops `standby`
-  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();  // next proof; since boot
+  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();  // when the next proof is due, since boot
   // Request time of the proof that ended the last lapse, since boot.
   std::chrono::nanoseconds lapse_ended_ = std::chrono::nanoseconds::min();
 };
