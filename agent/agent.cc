@@ -25,7 +25,7 @@ namespace berth::agent {
 namespace {
 
 constexpr std::size_t kInstanceDigits = 12;
-// One block whose patches get no answer may use at most this part of a GC's time: a quarter.
+// A block whose patches get no answer may use at most a quarter of a GC's time.
 constexpr int kGarbageShares = 4;
 // Two agents of a node estimate the API server's time with an error of about 1 s each. If a GC was sent before this
 // agent was ready, the GC leaves addresses alone that were taken less than 10 s before the GC was sent, or later: an
@@ -118,7 +118,7 @@ Agent::~Agent() {
   // The loader starts maintenance_, so end the loader before maintenance_ is destroyed.
   loader_.request_stop();
   if (loader_.joinable()) loader_.join();
-  // The last results of deferred changes use the other members.
+  // The flusher's thread delivers the last results of deferred changes, and uses the other members for that.
   if (flusher_.joinable()) flusher_.join();
 }
 
@@ -216,8 +216,8 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
             .ipam = ipam};
   auto reply = Dispatch(call);
   if (!reply && reply.error().code == ErrorCode::kForbidden && IsReady()) {
-    // The agent had this right when it loaded its blocks. An API server refuses all requests for some seconds after its
-    // start.
+    // The agent has the right, because it could load its blocks. So the API server has just started: for some seconds
+    // after its start it refuses all requests.
     reply.error().code = ErrorCode::kUnavailable;
   }
   const auto took = clock_.Now() - begin;
@@ -394,7 +394,7 @@ Expected<void> Agent::Del(Call& call) {
 
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {
   const auto shows_nothing = [&] { return !own_.Holds(attachment) && view_.HasNoneInShared(attachment); };
-  // Look in the blocks once more after the intents: a write that is settled meanwhile then shows in the blocks.
+  // Look in the blocks again: if a write was settled between the first two looks, only the blocks now show it.
   return shows_nothing() && HasNoIntent(store, attachment) && shows_nothing();
 }
 

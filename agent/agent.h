@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agent serves the CNI calls of one node from its blocks in memory.
 //
-// A restart of the agent loses nothing (docs/failures.md). Each answered ADD is in a block or in a note. Each answered
-// DEL is in a block or in the journal. Before a new agent serves calls, it writes each block of its node; after that,
-// no write of the earlier agent can land.
+// A restart of the agent loses nothing (docs/failures.md). Each answered ADD is in a block or in a note under
+// /run/berth. Each answered DEL is in a block or in the journal. Before a new agent serves calls, it writes each block
+// of its node; after that, no write of the earlier agent can land.
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,7 @@ struct AgentOptions {
   // File that the agent creates when it has loaded its blocks. While the file exists, STATUS succeeds, so a restart of
   // the agent does not make the node NotReady. Empty: no file.
   std::string loaded_mark = {};
-  // How many addresses of a block in use the agent keeps on standby (docs/adr/0008). At most 64, the limit of the
+  // How many addresses of each block in use the agent keeps on standby (docs/adr/0008). At most 64, the limit of the
   // IPBlock's field `standby`.
   std::size_t standby = 64;
   // If the node uses no address of a pool with at most 1,024 blocks, the agent checks whether it may claim a further
@@ -135,8 +135,8 @@ class Agent final : private BlockObserver {
   // all addresses are freed or a write has failed. Errors: the attachment may still have addresses.
   [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                                        std::shared_ptr<void> turn, DeferredEdits::Then then);
-  // The API server is away: syncs the journal. From now on DELs go to the journal without a write. GoAway does not wake
-  // the maintenance loop: each pass may send a request that fails at once, and would cause the next pass.
+  // Call when the API server is away: syncs the journal; from now on DELs go to the journal without a write. Does not
+  // wake the maintenance loop: the loop's failed requests call GoAway, too, so pass would follow pass at once.
   void GoAway();
   // Whether the attachment has no address and no write in doubt, as far as this agent knows. Requires: the caller has
   // the attachment's turn; the agent is ready.
@@ -162,7 +162,7 @@ class Agent final : private BlockObserver {
   void LeaveLoadedMark() const;
 
   void Load(const std::stop_token& stop);
-  // Returns false if the agent is stopped before.
+  // Takes over the node and loads its blocks; tries until it succeeds. Returns false if the agent is stopped before.
   [[nodiscard]] bool LoadUntilDone(const std::stop_token& stop);
   // Makes this agent the owner of the node: an earlier agent creates no further block, and adds nothing to its journal.
   [[nodiscard]] Expected<void> TakeOver();
@@ -196,7 +196,7 @@ class Agent final : private BlockObserver {
   void ReportOddBlocks() const;
   // Removes cooling entries whose time is over.
   void SweepCooled();
-  // Takes addresses off standby that their pool does not assign any more. A block has no standby if it is being
+  // Takes an address off standby if its pool may no longer give it to pods. A block has no standby if it is being
   // deleted, if its pool gives no addresses, or if no pod holds an address of the block.
   void RenewStandby();
   // Starts a watch for each new block, and ends the watches of blocks that are gone. A watch shows when another program
@@ -231,7 +231,7 @@ class Agent final : private BlockObserver {
   std::once_flag replaced_once_;
   node::NodeDirectory directory_;
   const node::Folder state_;
-  // The node's lock, which this agent holds as long as any part of it runs; calls of berth-direct wait.
+  // The node's lock. This agent holds the lock until its last thread has ended; calls of berth-direct wait meanwhile.
   node::HeldFile lock_;
   std::unique_ptr<Journal> journal_;  // set once, before has_taken_over_
   std::atomic<bool> has_taken_over_ = false;
@@ -256,7 +256,7 @@ class Agent final : private BlockObserver {
   ClaimTurns turns_{clock_};
   WarmBlocks warm_blocks_{Parts(), clock_, metrics_, options_.looks_within};
   AttachmentGate gate_;
-  // When ReplayJournal sends a DEL again that the API server refused. Only the thread that loads and maintains uses it.
+  // When ReplayJournal sends a refused DEL again. Used by the loader's thread, and then by the maintenance thread.
   std::map<ipam::Attachment, agent_core::RetryPause> retry_pauses_;
   // The API server did not answer lately: DELs go to the journal without a write.
   std::atomic<bool> is_away_ = false;
@@ -265,7 +265,7 @@ class Agent final : private BlockObserver {
   // restored, or a call found no free address.
   std::atomic<bool> wants_resync_ = false;
   std::uint64_t resyncs_ BERTH_GUARDED_BY(mutex_) = 0;
-  SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // when FoundBlocks may ask for the next look
+  SteadyTime next_look_ BERTH_GUARDED_BY(mutex_){};  // when FoundBlocks may ask for the next list of blocks
   std::uint64_t resyncs_before_look_ BERTH_GUARDED_BY(mutex_) = 0;
 
   std::map<std::string, std::unique_ptr<WatchThread>> block_watches_;  // by the block's name

@@ -262,7 +262,7 @@ TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
         std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node=n1"; });
     std::unique_lock lock(mutex);
     if (!is_look || std::exchange(was_looked, true)) return ApiFault::kNone;
-    // The look would end earlier if a call were answered without it; no call is.
+    // Hold this LIST for 300 ms, or until a call is answered: no call may be answered before the LIST.
     changed.wait_for(lock, std::chrono::milliseconds(300), [&] { return answered > 0; });
     put_block("n1");
     return ApiFault::kNone;

@@ -19,7 +19,7 @@
 namespace berth::agent {
 namespace {
 
-// The real clock, until Stop stops the time that passes between two looks.
+// The real clock until Stop. After Stop, Now advances only by Advance, so the test controls the time between two looks.
 class StoppedClock final : public k8sclient::Clock {
  public:
   void Stop() { stopped_at_ = k8sclient::RealClock().Now(); }

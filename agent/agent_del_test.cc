@@ -210,7 +210,7 @@ TEST_F(AgentTest, ADelFreesTheAddressOfASharedBlockWhosePatchLostItsAnswer) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-// An API server with a late cache may answer with a state before the entry.
+// If the API server's cache lags, an answer from it may be older than the entry.
 TEST_F(AgentTest, AFailedDelOfASharedBlockUsesNoOlderList) {
   StartAgent();
   ASSERT_TRUE(Add("first", "shared").ok);

@@ -113,7 +113,7 @@ Expected<void> Agent::TakeOver() {
     static_cast<void>(IsStillOurs());
     return std::unexpected(ownership.error());
   }
-  // A retiring agent writes the mode while it owns the node: it has done so before, or never will.
+  // A retiring agent writes the mode only while it owns the node. Now this agent owns the node: the mode stays.
   if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) return mode;
   const auto nodes = state_.Sub("nodes", node::FileSync::kYes);
   if (!nodes) return std::unexpected(nodes.error());

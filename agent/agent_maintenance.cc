@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's work besides calls: it replays the journal, claims blocks in advance, looks for what others did to its
-// blocks, and removes what is over.
+// The agent's work besides calls: it replays the journal, claims blocks in advance, finds blocks that others changed,
+// and removes cooling entries whose time is over.
 #include <algorithm>
 #include <condition_variable>
 #include <map>
@@ -33,7 +33,7 @@ namespace {
 constexpr std::chrono::seconds kProbeMax{1};
 constexpr std::chrono::seconds kMaintenanceEvery{1};
 constexpr std::chrono::milliseconds kMaintenancePause{20};
-// A call that finds a pool exhausted waits this long for the maintenance loop.
+// A call that finds a pool exhausted waits at most this long for the maintenance loop.
 constexpr std::chrono::seconds kLookMax{2};
 // The maintenance loop lists the node's blocks every 5 to 10 min. For a LIST by node, the API server looks at every
 // block. If 5,000 nodes did this twice a minute, the API server would be overloaded.
@@ -104,7 +104,7 @@ void Agent::ReplayJournal() {
   for (const ipam::Attachment& attachment : journal_->Pending()) {
     const auto pause = retry_pauses_.find(attachment);
     if (pause != retry_pauses_.end() && pause->second.IsOn(clock_.Now())) continue;
-    // If a call has the attachment's turn, the call writes the DEL, or the next pass does.
+    // If a call has the attachment's turn, skip the DEL: the call or the next pass writes it.
     auto turn = gate_.Enter(attachment, clock_.Now());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
     CallRuntime runtime(clock_, clock_.Now(), kStepMax, own_);
@@ -130,7 +130,7 @@ void Agent::ReplayJournal() {
         });
     if (!released && IsAway(released.error().code)) break;  // the other DELs would fail for the same reason
   }
-  // Each release ends: when its patch has succeeded or failed, or when the agent stops.
+  // Wait for all releases. Each release ends when its patch has succeeded or failed, or when the agent stops.
   Lock lock(pass->mutex);
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
   for (const ipam::Attachment& attachment : pass->refused) retry_pauses_[attachment].AfterRefusal(clock_.Now());
@@ -166,7 +166,7 @@ void Agent::CompactJournal() {
 
 void Agent::ClaimAhead() {
   if (is_away_) return;
-  // An earlier claim whose answer was lost may have created a block, and one block is enough: look first.
+  // List the blocks before Claim: an earlier claim whose answer was lost may have created the block that is needed.
   const bool is_above = IsNumberAboveBlocks();
   if (wants_resync_.exchange(false) || is_above) Resync();
   if (!warm_blocks_.Claim()) wants_resync_ = true;
@@ -202,7 +202,7 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
     is_woken_ = true;
     changed_.notify_all();
   }
-  // Calls that come during a look of the maintenance loop wait for this look.
+  // Calls that come within 1 s of the last request for a list share this list.
   changed_.wait_until(lock.native(), std::min(deadline, now + kLookMax), [&]() BERTH_REQUIRES(mutex_) {
     return resyncs_ != resyncs_before_look_ || stopping_;
   });
@@ -210,8 +210,8 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
   return own_.Generation() != known;
 }
 
-// Lists the node's blocks. Takes in blocks that others claimed for this node or that a claim with a lost answer
-// created, and notices known blocks that were changed or deleted.
+// Lists the node's blocks. Takes in blocks that the controller or a claim with a lost answer created, and notices known
+// blocks that were changed or deleted.
 void Agent::Resync() {
   FindBlocks();
   const Lock lock(mutex_);
@@ -239,7 +239,7 @@ void Agent::FindBlocks() {
       spdlog::info(
           "found a block of this node that this agent did not know block={} pool={}", block->name, block->pool);
   }
-  // The list may be older than a block that it lacks.
+  // The list lacks these blocks, but may be older than they are: ObserveListed reads each of them.
   for (const std::string& name : known) {
     static_cast<void>(own_.ObserveListed(name, /*version=*/0, clock_.Now() + kStepMax));
   }
@@ -287,7 +287,7 @@ void Agent::UpdateBlockWatches() {
   }
 }
 
-// The watch shows versions without entries, because most writes are this agent's own.
+// The watch shows versions without entries, because this agent itself wrote most versions.
 std::unique_ptr<WatchThread> Agent::WatchBlock(const std::string& block) {
   WatchActions actions;
   const auto told = std::make_shared<std::uint64_t>(0);

@@ -119,8 +119,8 @@ Sentence SentenceOf(agent_core::Report::Kind kind) {
 
 }  // namespace
 
-// A DEL that was answered waits for the next patch of its block, which comes after the batch under way. If the machine
-// loses power meanwhile, only a synced journal has the DEL.
+// After a failed request, an answered DEL may wait for long until a patch carries it. If the machine loses power
+// meanwhile, only a synced journal has the DEL: GoAway syncs it.
 void Agent::NoteFailedRequest(const Error& error) {
   if (IsAway(error.code)) GoAway();
 }

@@ -145,7 +145,7 @@ TEST_F(StandbyTest, AddsBehindTheFirstOfABlockAreAnsweredWithItsPatch) {
     callers.emplace_back([&, i] { replies.at(i) = AddWithin("c" + std::to_string(i + 1), 20); });
     Await([this] { return is_held_.load(); }, "the first patch is sent");
   }
-  // The ADDs come to wait behind the first patch. A later ADD gets its address without waiting.
+  // Give all ADDs time to queue behind the first patch. An ADD after this patch would get its address without waiting.
   static_cast<void>(k8sclient::RealClock().Sleep(std::chrono::milliseconds(100), {}));
   may_go_ = true;
   may_go_.notify_all();

@@ -27,8 +27,8 @@ ClaimTurns::Turn ClaimTurns::Begin(const std::string& what, SteadyTime deadline,
   Taken& one = taken_[what];  // the element exists as long as the turn is taken or waited for
   const bool waited = one.is_taken;
   ++one.waiting;
-  // `patience` limits one turn and not the whole wait: if a call left a queue that moves, it would write at the same
-  // time as the other calls.
+  // `patience` limits one turn and not the whole wait. While turn after turn ends, a call waits for its own turn, so
+  // that it does not write at the same time as another call.
   const auto give_up_at = [&] { return std::min(deadline, one.since + patience); };
   while (one.is_taken && std::chrono::steady_clock::now() < give_up_at())
     ended_.wait_until(lock.native(), give_up_at());
@@ -176,14 +176,14 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
     return seen;
   }
   const SteadyTime deadline = std::min(deadline_, std::chrono::steady_clock::now() + edit_max_);
-  // `seen` comes from an intent and not from a read: the known block may be an earlier block of this name, which is
-  // gone.
+  // Without a version, `seen` comes from an intent and not from a read. The known block may be an earlier block of this
+  // name, which is gone: find out.
   if (seen->resource_version.empty()) {
     if (auto looked = own_.ObserveListed(seen->name, /*version=*/0, deadline); !looked)
       return std::unexpected(looked.error());
   }
   if (!own_.Knows(seen->name)) {
-    // The block is gone, or a later block of this name is not fenced yet. A DEL would not look for an entry there.
+    // The block is gone, or this agent has not fenced a later block of this name yet. No DEL would look there.
     if (std::holds_alternative<ipam::TakeAddress>(change.what)) {
       return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
     }
@@ -196,7 +196,7 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
   }
   auto written = own_.Edit(seen, wanted, deadline);
   if (written && *written == nullptr) {
-    // The first ADDs in a block come together: the ADD that is written also puts addresses on standby for the others.
+    // Edit has withdrawn the change: the patch of another ADD has put addresses on standby, which this ADD can get.
     if (auto given = HandOut(seen, wanted)) return *std::move(given);
     wanted.may_take_standby = false;
     written = own_.Edit(seen, wanted, deadline);
@@ -204,9 +204,9 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
   return written;
 }
 
-// Writes of other nodes may conflict with this write, but writes of this node's calls need not. A turn only saves
-// requests. If a turn lasts longer than 10 s, for example because the API server does not answer, the other calls write
-// without a turn.
+// Takes a turn, so that the calls of this node do not cause conflicts for each other. A turn only saves requests. If a
+// turn lasts longer than 10 s, for example because the API server does not answer, the other calls write without a
+// turn.
 Expected<BlockView> AgentStore::EditShared(const BlockView& seen, const ipam::Change& change) {
   const auto patience = std::min<std::chrono::milliseconds>(kSharedTurnMax, edit_max_);
   const std::string what = "block " + seen->name;
@@ -240,7 +240,7 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block) {
   if (created || created.error().code == ErrorCode::kUnknownOutcome) unknown_blocks_.insert(block.name);
   if (!created) return created;
   if (auto taken = TakeIn(*created, ours); !taken) {
-    // The block refuses to be written: leave it alone, like a block of another node.
+    // The API server refuses to write the block: leave the block alone, like a block of another node.
     Error failed = taken.error();
     if (ipam::IsRefusal(failed.code) && (*created)->agent != ours.agent) failed.code = ErrorCode::kAlreadyExists;
     return std::unexpected(std::move(failed));
@@ -268,7 +268,7 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
                 "the runtime tries the call again");
   }
   const bool is_all_claimed = turns_.IsAllClaimed(pool);
-  // If the call before this one found no unclaimed block, it brought no Shared block either.
+  // If the call with the previous turn found no unclaimed block, it created no Shared block either.
   const bool blocks_came =
       pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited && !is_all_claimed;
   return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came, .is_all_claimed = is_all_claimed};
@@ -276,7 +276,7 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
 
 Expected<std::vector<ipam::OpenIntent>> AgentStore::ReadOpenIntents(const ipam::Attachment& attachment) {
   Expected<std::vector<ipam::OpenIntent>> intents;
-  // Nobody has opened an intent since DeferEdits was called: only a call with the attachment's turn opens one.
+  // With deferred edits there is no stored intent: the caller of DeferEdits found none, and has the attachment's turn.
   if (deferred_ == nullptr) intents = remote_.ReadOpenIntents(attachment);
   if (!intents) return intents;
   for (ipam::OpenIntent intent : own_.InDoubt(attachment)) {

@@ -24,7 +24,7 @@
 
 namespace berth::agent {
 
-// Turns to claim a block of a pool or to write a Shared block, and pools whose blocks are all claimed. Thread-safe.
+// Lets calls claim blocks and write Shared blocks one by one, and notes pools without unclaimed blocks. Thread-safe.
 class ClaimTurns {
  public:
   // The clock must outlive this object.
@@ -82,7 +82,7 @@ struct AgentStoreParts {
 // The deferred changes of one call (AgentStore::DeferEdits). Thread-safe.
 class DeferredEdits {
  public:
-  // `then` is called once with the first failure, after each Begin has its End and the call itself has called End.
+  // `then` is called once, after each Begin has its End and the call itself has called End. It gets the first failure.
   using Then = std::function<void(const std::optional<Error>& failure)>;
   explicit DeferredEdits(Then then) : then_(std::move(then)) {}
 
@@ -139,10 +139,10 @@ class AgentStore final : public ipam::BlockStore {
  private:
   // Reads the block's pool for PoolOf.
   [[nodiscard]] Expected<ipam::PoolView> ProvePool(const ipam::Block& block);
-  // Adds a block of this node to memory, which `Create` got for `ours`.
+  // Adds the block `created` to memory: the API server's answer to Create's request for `ours`.
   [[nodiscard]] Expected<void> TakeIn(const ipam::BlockView& created, const ipam::Block& ours);
   [[nodiscard]] Expected<ipam::BlockView> EditShared(const ipam::BlockView& seen, const ipam::Change& change);
-  // Returns nullopt if no address may be handed out.
+  // Gives the attachment an address on standby. Returns nullopt if no address may be handed out.
   [[nodiscard]] std::optional<Expected<ipam::BlockView>> HandOut(const ipam::BlockView& seen,
                                                                  const ipam::Change& change);
 

@@ -144,7 +144,7 @@ TEST_F(AgentTest, ALateCommitBringsNothingBack) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
-// Nothing but the agent's look after the failed claim can find the block within the test's minute: the look waits here
+// Within the test's 60 s only the LIST that the agent sends after the failed claim can find the block. This LIST waits
 // until the block exists.
 TEST_F(AgentTest, ABlockThatALateCreationBringsIsFoundBeforeTheNextClaim) {
   StartAgent();
@@ -180,7 +180,7 @@ TEST_F(AgentTest, AnAddWhoseCreationWasInDoubtIsAnsweredTheSameAgain) {
   EXPECT_EQ(api_.Objects(kBlocks).size(), 1U);
 }
 
-// Each ADD that names an address in it would otherwise claim it again and again.
+// Otherwise each ADD that requests an address of the block would claim the block again and again.
 TEST_F(AgentTest, ClaimsNoBlockThatIsBeingDeleted) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

@@ -33,7 +33,7 @@ class AttachmentGate {
   [[nodiscard]] std::shared_ptr<void> Enter(const ipam::Attachment& attachment,
                                             std::chrono::steady_clock::time_point deadline);
 
-  // Records a running ADD, from before it waits at the gate until its answer is delivered.
+  // Records that an ADD runs. An ADD keeps the HeldAdd from before Enter until the ADD's answer is delivered.
   using HeldAdd = std::shared_ptr<RunningAdds::value_type>;
   [[nodiscard]] HeldAdd HoldAdd(const ipam::Attachment& attachment, node::BootNanos started);
   // Whether an ADD of the attachment has no answer yet, or was answered at `then` or later. The delivery of the answer

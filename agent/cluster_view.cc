@@ -67,7 +67,7 @@ void ClusterView::WatchPools() {
   };
   actions.remove = [this](const json& object) {
     const Lock lock(mutex_);
-    // A late list may show the deleted pool once more.
+    // Drop the result of ReadLatest: a late list may show the deleted pool once more, and Pools must not return it.
     proofs_.erase(crds::NameOf(object));
     const auto known = pools_.find(crds::NameOf(object));
     // A newer pool of this name may be known.
@@ -174,7 +174,7 @@ Expected<ipam::PoolView> ClusterView::Conclude(const std::string& name, std::uin
   }
   auto pool = object ? crds::ParsePool(*object) : std::unexpected(object.error().Within("get ippool " + name));
   if (!pool) {
-    // A block of the pool may have been created meanwhile.
+    // The pool could not be read, and may have got a new block meanwhile: the pool counts as not found.
     proof = {.uid = proof.exists ? std::string() : proof.uid, .exists = false, .read = reads_};
     return std::unexpected(pool.error());
   }

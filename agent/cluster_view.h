@@ -70,7 +70,7 @@ class ClusterView {
   // Whether the last list of Shared blocks shows no entry of the attachment, and this agent has written no Shared block
   // since. So a DEL of an unknown attachment need not list the Shared blocks each time. Other programs add no entries
   // of this node, except the controller, which writes lost entries again with attachments that no DEL names. The caller
-  // has to read the attachment's intents before. False: there is an entry, or it is not known.
+  // has to read the attachment's intents before. False: there may be an entry.
   [[nodiscard]] bool HasNoneInShared(const ipam::Attachment& attachment) const;
   // Returns the pool of a Shared block if ReadLatest has found it with a GET that began after the block was noted; else
   // nullptr.
@@ -104,7 +104,7 @@ class ClusterView {
   struct Proof {
     std::string uid;  // empty: no pool was found, or the GET failed
     bool exists = false;
-    std::uint64_t read = 0;  // number of the GET that found the pool; otherwise: of the last GET that had begun by then
+    std::uint64_t read = 0;  // number of the GET that found the pool; if none did, the highest GET number so far
   };
 
   [[nodiscard]] Expected<ipam::PoolView> Conclude(const std::string& name, std::uint64_t read,
@@ -128,8 +128,8 @@ class ClusterView {
   // By UID of the Shared block: value of reads_ when the block was first seen.
   std::unordered_map<std::string, std::uint64_t> shared_seen_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t shared_writes_ BERTH_GUARDED_BY(mutex_) = 1;
-  std::uint64_t shared_listed_at_ BERTH_GUARDED_BY(mutex_) = 0;             // `writes` of the last list
-  std::set<ipam::Attachment> shared_attachments_ BERTH_GUARDED_BY(mutex_);  // of this node, in the last list
+  std::uint64_t shared_listed_at_ BERTH_GUARDED_BY(mutex_) = 0;             // shared_writes_ before the last list
+  std::set<ipam::Attachment> shared_attachments_ BERTH_GUARDED_BY(mutex_);  // this node's, in the last list
   std::map<std::string, ipam::Labels> namespaces_ BERTH_GUARDED_BY(mutex_);
   ipam::Labels node_labels_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, std::int64_t> node_numbers_ BERTH_GUARDED_BY(mutex_);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kAttachmentLength = 29;
 constexpr std::size_t kLinesMax = 4096;
-// While a block is quarantined, the DELs of its pods stay in the journal.
+// Limit of the file. While a block is quarantined, the DELs of its pods stay in the journal.
 constexpr std::size_t kBytesMax = std::size_t{256} << 20;
 constexpr const char* kFile = "journal";
 
@@ -33,7 +33,7 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
     if (line[0] == '-') pending.erase(line.substr(1));
   }
   std::unique_ptr<Journal> journal(new Journal(folder, std::move(pending)));
-  // A new file keeps the journal from growing forever, and a cut-off line from joining the next line.
+  // Write a new file: the old file would grow for ever, and its last line, if cut off, would join the next line.
   const Lock lock(journal->mutex_);
   if (auto written = journal->WriteAnew(); !written) return std::unexpected(written.error());
   return journal;
@@ -56,7 +56,7 @@ Expected<void> Journal::Append(char mark, const ipam::Attachment& attachment) {
   const std::string line = mark + attachment + "\n";
   if (write(file_.descriptor(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     auto failure = node::FailIo("write", folder_.PathOf(kFile));
-    // A part of a line would spoil the next line.
+    // Remove the part of the line that was written: it would join the next line.
     static_cast<void>(!ftruncate(file_.descriptor(), static_cast<off_t>(lines_ * line.size())));
     return failure;
   }

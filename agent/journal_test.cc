@@ -118,7 +118,7 @@ TEST_F(JournalTest, ADelWhoseRemovalCannotBeWrittenStaysPending) {
   EXPECT_TRUE(journal->Contains(Number(1)));
 }
 
-// The maintenance loop writes a long journal anew in each pass, so also a journal that a full disk has closed.
+// In each pass the maintenance loop replaces a journal that is long, or that takes no more lines after a full disk.
 TEST_F(JournalTest, AJournalWhoseFileCouldNotBeWrittenAnewIsLongAndTakesLinesAgainLater) {
   const auto journal = Open();
   ASSERT_TRUE(journal->Add(Number(1), node::FileSync::kNo).has_value());

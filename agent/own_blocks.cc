@@ -152,8 +152,8 @@ Expected<BlockView> OwnBlocks::WriteIn(const StatePointer& state, const ipam::Ch
       WakeNext(*state);
       return nullptr;
     }
-    // The sender waits for the answer. So the caller with the latest deadline sends, and never waits longer than its
-    // deadline.
+    // The sender waits for the API server's answer, but not longer than its own deadline. So the caller with the latest
+    // deadline sends.
     if (!state->is_sending && std::chrono::steady_clock::now() < deadline && SenderOf(*state) == id) {
       state->is_sending = true;
       lock.unlock();
@@ -248,7 +248,7 @@ void OwnBlocks::EditDeferred(const BlockView& seen, const ipam::Change& change, 
   const auto linger = Core::LingerOf(*state);
   const ChangeId id = core_.SubmitDeferred(*state, change, linger, now);
   waiters_[id] = std::make_shared<Waiter>(done);
-  // Usually RunFlusher wakes earlier by itself.
+  // If RunFlusher wakes by itself before the change is due, it needs no signal.
   if (now.steady + linger < flusher_wakes_) flusher_wakeup_.notify_one();
 }
 
@@ -258,7 +258,7 @@ void OwnBlocks::RunFlusher() {
     StatePointer first;
     SteadyTime due = SteadyTime::max();
     for (const auto& [name, state] : core_.blocks()) {
-      // The thread that sends wakes this thread if changes are left.
+      // Skip a block that another thread sends: that thread wakes this thread if changes are left.
       if (state->is_sending || Core::DueOf(*state) >= due) continue;
       due = Core::DueOf(*state);
       first = state;
@@ -297,7 +297,7 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) 
   if (given->due && *given->due < flusher_wakes_) flusher_wakeup_.notify_one();
   const auto offset = ipam::Find(*given->block, change.attachment);
   BERTH_CHECK(offset.has_value());
-  // Store the note under the lock: no patch carries the address before, so the address can still be taken back.
+  // Store the note under the lock: no patch can carry the address meanwhile, so UndoHandOut can still take it back.
   const auto noted = directory_.NoteHandedOut({.attachment = change.attachment,
                                                .block = given->block->name,
                                                .block_uid = given->block->uid,

@@ -70,15 +70,15 @@ class OwnBlocks {
   [[nodiscard]] std::uint64_t Generation() const;
 
   // Takes over a block that was read from the API server: raises the field `agent`, so that no earlier write of an
-  // agent or a call can land. From then on, the addresses of the block's notes (NodeDirectory::ReadHandedOut) count as
-  // handed out by this agent. Takes all other addresses off standby, except those that an agent of another machine has
-  // on standby. Requires: the caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership). Errors: those
-  // of the write; kNotFound: the block is gone, or belongs to another node; kIo.
+  // agent or of berth-direct can land. From then on, the addresses of the block's notes (NodeDirectory::ReadHandedOut)
+  // count as handed out by this agent. Takes all other addresses off standby, except those that an agent of another
+  // machine has on standby. Requires: the caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership).
+  // Errors: those of the write; kNotFound: the block is gone, or belongs to another node; kIo.
   [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline) {
     return Fence(seen, deadline, FenceWhat::kAny);
   }
   // Like Fence, for a block that was unknown a moment ago, while the agent serves calls. If another thread has added
-  // the block meanwhile, nothing is left to do, and the addresses that were handed out since stay this agent's.
+  // the block meanwhile, succeeds without a fence: this agent may have handed out addresses since.
   [[nodiscard]] Expected<void> TakeIn(const ipam::BlockView& seen, SteadyTime deadline);
   // Reads the block from the API server, whichever node it belongs to.
   [[nodiscard]] Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
@@ -123,7 +123,7 @@ class OwnBlocks {
   [[nodiscard]] std::vector<ipam::OpenIntent> InDoubt(const ipam::Attachment& attachment) const;
   void CloseIntent(const ipam::OpenIntent& intent);
 
-  // Takes a block from a list: another program may have written it.
+  // Takes a version of a block that a list or read showed, because another program may have written the block.
   void Observe(const ipam::BlockView& seen, SteadyTime deadline);
   // Takes a version from a watch, which also shows this agent's own writes. Reads the block if the version is newer
   // than the known one.
@@ -198,7 +198,7 @@ class OwnBlocks {
   bool Learn(const StatePointer& state, const ipam::BlockView& seen);
   // If another instance wrote the block, checks whether it has replaced this agent, and if so, stops the core.
   void StopIfReplaced(const ipam::Block& seen);
-  // Takes a block that was read after the version `known` was known.
+  // Takes the answer to a read that began when this agent knew the version `known`.
   void ObserveRead(const ipam::BlockView& read, std::uint64_t known, SteadyTime deadline);
   // If entries have to be restored or the block needs a fence, writes the block.
   void WriteAgain(const StatePointer& state, SteadyTime deadline);

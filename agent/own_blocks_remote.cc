@@ -57,14 +57,14 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
     if (base->node != node()) {
       return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());
     }
-    // If another thread adds the block after this check, no address of the block is on standby until its next version,
-    // which makes this fence conflict.
+    // If another thread adds the block after this check, that thread cannot hand out an address before it has written
+    // the block's next version, and then this fence meets a conflict.
     if (what == FenceWhat::kUnknown && Knows(base->name)) {
       return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
     }
     agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};
     write.after.standby = node::HandedOutOf(write.after, *notes);
-    // `base` may show this agent's own fence, whose answer was lost: keep the last version of the other machine.
+    // `base` may show this agent's own fence, whose answer was lost: `foreign` keeps the other machine's last version.
     if (agent_core::IsOfAnotherMachine(*base, instance())) foreign = base;
     for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
       if (!write.after.allocations.contains(offset)) write.after.standby.insert(offset);
@@ -99,9 +99,9 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
   const StatePointer known = core_.Find(written->name);
   core_.Insert(written, before, TimeNow(), news);
   const bool is_new = core_.Find(written->name) != known;
-  // Resume under the same lock, before another thread can give one of these addresses away. If the block is known, the
-  // fence that made it known has resumed its notes. `notes` may be older, and an address whose note is gone may be free
-  // or another pod's by now.
+  // Resume the notes of a new block under the lock, before another thread can give one of the addresses to a pod. For a
+  // known block, an earlier Insert has resumed the notes. `notes` may be outdated then: an address whose note is gone
+  // may be free, or another pod may have it.
   for (const node::HandedOut& note : notes) {
     if (!is_new || note.block != written->name) continue;
     const ChangeId id = core_.Resume(
@@ -174,7 +174,7 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
     Lock lock(mutex_);
     const StatePointer state = core_.Find(name);
     if (state == nullptr) return;
-    // The patch under way may have written this version.
+    // Wait for the patch under way: it may have written this version.
     SignalsOf(name)->idle.wait_until(lock.native(), deadline, [&]() BERTH_REQUIRES(mutex_) {
       return !state->is_sending || core_.stopped() || version <= VersionOf(*state->view);
     });
@@ -187,8 +187,8 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
 void OwnBlocks::WriteAgain(const StatePointer& state, SteadyTime deadline) {
   {
     const Lock lock(mutex_);
-    // A batch under way writes what it began with. It learns a later version at its end, and WriteHandedOut writes the
-    // block then.
+    // A batch under way keeps the later version until its end (KeepUntilEnd). After that, WriteHandedOut writes the
+    // block.
     if (state->is_sending || !core_.HasToWrite(*state)) return;
   }
   // The empty change makes a patch, which carries the entries to restore and the fence. If the patch fails,
@@ -230,7 +230,7 @@ void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTi
   {
     const Lock lock(mutex_);
     const StatePointer state = core_.Find(read->name);
-    // The fence meets a conflict, and so finds that a backup was restored.
+    // A backup was restored. The fence will meet a conflict, and then the core accepts the older version (GoBack).
     if (state != nullptr && VersionOf(*read) < known) Core::Distrust(*state);
   }
   Observe(read, deadline);

@@ -119,7 +119,7 @@ TEST_F(RestoreTest, ANoteIsNotResumedAgainAfterItsAddressWasFreed) {
   WriteWhatIsLeft();
   ASSERT_TRUE(IsStored(1));
   ASSERT_TRUE(own_.Edit(Stored(), Release(1), Soon()).has_value());
-  ASSERT_TRUE(directory_.NoteHandedOut(note).has_value());  // the other thread has read it before
+  ASSERT_TRUE(directory_.NoteHandedOut(note).has_value());  // the slower thread has read this note
   ASSERT_TRUE(Fence(own_).has_value());
   EXPECT_FALSE(Holds(1));
 }

@@ -192,7 +192,7 @@ TEST_F(OwnBlocksTest, ARolledBackCrdIsNoticedByAWrite) {
   EXPECT_EQ(HandOut(3), nullptr);
 }
 
-// After 60 s the controller may take the node for gone.
+// After 60 s the controller may count the node as gone.
 TEST_F(OwnBlocksTest, HandsOutNoStandbyAfterAMinuteWithoutTheApiServer) {
   MakeBlock();
   ASSERT_TRUE(Add(1).has_value());
@@ -373,7 +373,7 @@ TEST_F(ForeignAgentTest, ASecondFenceKeepsEntriesOfTheForeignAgent) {
   EXPECT_TRUE(seen_.vanished.empty());
 }
 
-// An agent once took this failure for an API server that is away, and asked again and again whether it is back.
+// A contested block does not mean that the API server is away: the agent need not ask whether it is back.
 TEST_F(ForeignAgentTest, SendsNoRequestForAContestedBlock) {
   ASSERT_TRUE(Fence(other_).has_value());
   for (int i = 0; i < 3; ++i) {

@@ -66,7 +66,7 @@ Expected<nlohmann::json> Quarantine::Read(const std::string& name, SteadyTime de
 Expected<void> Quarantine::MustNotHold(const ipam::Attachment& attachment, SteadyTime deadline) {
   const std::set<std::string> names = Names();
   if (names.empty()) return {};
-  // Only its note records an address that was handed out but not written.
+  // If an address was handed out and its entry is not written, only the note records the address.
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   for (const std::string& name : names) {

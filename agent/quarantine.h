@@ -55,7 +55,7 @@ class Quarantine {
   k8sclient::Clock& clock_;
   mutable Mutex mutex_;
   Blocks blocks_ BERTH_GUARDED_BY(mutex_);
-  std::map<std::string, std::uint64_t> read_versions_ BERTH_GUARDED_BY(mutex_);  // of the texts that Read stored
+  std::map<std::string, std::uint64_t> read_versions_ BERTH_GUARDED_BY(mutex_);  // version of each stored text
   agent_core::RetryPause retry_pause_;                                           // used only by the maintenance loop
 };
 

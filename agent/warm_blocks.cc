@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the free addresses of each pool, and avoids to claim blocks that other nodes need more.
+// Counts the free addresses of each pool, and claims no block that other nodes need more.
 #include "agent/warm_blocks.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ using ipam::BlockView;
 
 namespace {
 
-// In a pool with at most this many blocks, each of the cluster's nodes could claim a block before the pool's status
-// shows it.
+// In a pool with at most this many blocks, the cluster's nodes could claim all blocks before the pool's status shows
+// that.
 constexpr int kFewBlocks = 1024;
 constexpr int kTriesMax = 6;
 
@@ -42,8 +42,8 @@ bool WarmBlocks::Claim() {
 }
 
 // Scarce blocks are for nodes that use the pool. (An ADD claims a block without this check.) If many nodes see a new
-// pool at the same moment, each of them takes its blocks for unclaimed until the status has counted them. So each node
-// looks at a random moment, and lists the blocks themselves.
+// pool at the same moment, each node would count blocks as unclaimed until the pool's status shows the claims. So each
+// node lists the blocks, at a random moment.
 bool WarmBlocks::MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store) {
   if (!ipam::MayClaimAhead(pool, is_used)) return false;
   if (is_used || ipam::PoolBlocks(pool).Count() > kFewBlocks) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WarmBlocks claims blocks before ADDs need them: if the node has too few free addresses of a pool (warmAddresses), and
-// a first block of each counted pool (`resource` is set), because otherwise the Node would show no address of the pool.
+// WarmBlocks claims a block before ADDs need it: if the node has fewer free addresses of a pool than warmAddresses, or
+// no block of a pool with `resource`, because then the Node shows no address of the pool.
 //
 // An ADD that finds no free address claims a block itself, and waits for the claim. WarmBlocks makes such ADDs rare.
 #pragma once
@@ -24,8 +24,8 @@ class WarmBlocks {
   WarmBlocks(AgentStoreParts parts, k8sclient::Clock& clock, Metrics& metrics, std::chrono::milliseconds looks_within)
       : parts_(parts), clock_(clock), metrics_(metrics), looks_within_(looks_within) {}
 
-  // Looks at all pools once, in the thread of the maintenance loop. Returns false if the answer to a claim was lost, so
-  // that a block may exist that this agent does not know.
+  // Claims the blocks that the node needs. Called by the maintenance loop. Returns false if the answer to a claim was
+  // lost, so that a block may exist that this agent does not know.
   [[nodiscard]] bool Claim();
 
   // Call NeedsRound after an ADD has taken an address, from any thread. Returns whether Claim has something to look at.
@@ -36,7 +36,7 @@ class WarmBlocks {
   [[nodiscard]] bool lacks() const { return spare_ < 0; }
 
  private:
-  // Returns the number of addresses beyond those to be kept ready. A negative number: a block was claimed, or cannot be
+  // Returns the node's free addresses minus warmAddresses. A negative number: a block was claimed, or cannot be
   // claimed. The largest number: addresses are missing, but the node must not claim a block now (MayClaimMore).
   std::int64_t ClaimFor(const ipam::Pool& pool, const std::vector<ipam::BlockView>& blocks);
   [[nodiscard]] bool MayClaimMore(const ipam::Pool& pool, bool is_used, AgentStore& store);

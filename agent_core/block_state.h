@@ -40,7 +40,7 @@ using ChangeId = std::uint64_t;
 struct PendingChange {
   ChangeId id = 0;
   ipam::Change change;
-  SteadyTime deadline{};   // of the caller
+  SteadyTime deadline{};   // the caller's deadline
   bool has_caller = true;  // a caller waits for the outcome; false: a deferred change, to be sent by `due`
   SteadyTime due{};
 };
@@ -54,15 +54,15 @@ struct EntryToRestore {
 // An address that a pod got before the entry is written. Each patch carries the entry until one has landed.
 struct HandedOut {
   ChangeId id = 0;
-  ipam::Attachment attachment;  // empty: a foreign agent has the address on standby, so it is set aside
+  ipam::Attachment attachment;  // empty: this agent sets the address aside for a foreign agent
   std::string entry;
   // The API server refuses the entry, or the address is set aside: no patch with other changes carries the entry.
   bool is_refused = false;
   [[nodiscard]] bool is_set_aside() const { return attachment.empty(); }
 };
 
-// An agent of another instance that wrote the block, although this agent serves the node by the node's files: usually
-// an agent of another machine with this node's name.
+// An agent of another instance that wrote the block, although the node's files say that this agent serves the node:
+// usually an agent of another machine with this node's name.
 struct ForeignAgent {
   std::string agent;               // value of the block's field `agent`
   std::chrono::nanoseconds met{};  // when the foreign agent last wrote, or this agent last wrote over it, since boot
@@ -101,12 +101,12 @@ struct BlockState {
 
   std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // entries to restore
   std::map<ipam::BlockOffset, HandedOut> handed_out;
-  RetryPause retry_pause;  // until WriteWhatIsLeft sends again what the API server refused
-  // Plan of the newest change that knew the pool; a DEL does not know the pool.
+  RetryPause retry_pause;  // during the pause WriteWhatIsLeft does not send refused changes again
+  // Plan of the newest change that has one. An ADD has a plan, because it knows the pool; a DEL has none.
   std::optional<ipam::StandbyPlan> standby_plan;
 
-  // is_failing to is_contested(): whether addresses on standby may be given.
-  bool is_failing = false;  // until a patch succeeds: a patch failed, a backup was restored, or a foreign agent wrote
+  // The fields from is_failing to is_contested() say whether addresses on standby may be given.
+  bool is_failing = false;  // no patch has succeeded since a failed patch, a restored backup or a foreign agent's write
   // Request time of the last successful patch or unchanged read, since boot.
   std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();
   bool must_fence = false;  // the next patch raises `agent`; no address is handed out before it has succeeded

@@ -24,9 +24,9 @@ Core::StatePointer Core::Find(const std::string& name) const {
 }
 
 void Core::Insert(const BlockView& written, const BlockView& before, const Now& now, News& news) {
-  // If the known block was replaced by a new block of the same name, Adopt forgets it with its entries. If this agent
-  // fenced the same block, `written` names this agent in `agent`, and only `before` says who wrote the entries: adopt
-  // `before` first.
+  // Adopt `before` first: if this agent has fenced the known block, `written` names this agent in `agent`, and only
+  // `before` says who wrote the entries. If a new block of the same name has replaced the known block, Adopt forgets
+  // the known block.
   if (const StatePointer known = Find(written->name)) {
     if (Adopt(*known, before, now, news)) Adopt(*known, written, now, news);
   }
@@ -179,7 +179,7 @@ std::vector<ChangeId> Core::WriteWhatIsLeft(const Now& now) {
 
 bool Core::IsProofDue(const Now& now) const { return !drops_standby_ && now.since_boot >= proof_due_; }
 
-// Without a proof for 60 s, the controller may have taken the node for gone, and given its addresses to other nodes.
+// After 60 s without a proof, the controller may have counted the node as gone, and other nodes may have its addresses.
 bool Core::IsProofLate(const Now& now) const { return now.since_boot >= proof_due_ + kProofEvery; }
 
 void Core::TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& now, News& news) {

@@ -24,10 +24,10 @@
 //     name. Exception: if a write finds that the API server's data has become older (a backup was restored), the core
 //     accepts the older version. The next patch then restores the known state exactly: it adds lost entries, and
 //     removes entries that were freed since the backup. Before this patch no address is handed out.
-//   - If `agent` names another instance, this agent may have been replaced. If the node's files confirm that, the
-//     driver stops the core. Otherwise the core writes the block once more before it hands out an address of the block.
-//     Addresses that an agent of another machine has on standby stay set aside for 60 s. If the other agent writes the
-//     block again within 60 s, changes fail with an error that names both agents.
+//   - If a block's field `agent` names another agent, that agent may have replaced this agent. If the node's files
+//     confirm this, the driver stops the core. Otherwise the core writes the block once more before it hands out an
+//     address of the block. Addresses that an agent of another machine has on standby stay set aside for 60 s. If the
+//     other agent writes the block again within 60 s, changes fail with an error that names both agents.
 //   - The core hands out an address on standby only if MayGive contains it.
 // observe.h finds what others did to a block. plan_patch.h decides what a patch carries.
 #pragma once
@@ -63,7 +63,7 @@ inline constexpr std::chrono::milliseconds kLinger{20};
 // at most this long, so that further changes share its patch.
 inline constexpr std::chrono::milliseconds kLingerMax{250};
 inline constexpr std::chrono::milliseconds kSendNow{0};
-// If a caller has this much more time than the batch, its change waits for the next batch.
+// If a caller's deadline is more than this later than the batch's deadline, its change waits for the next batch.
 inline constexpr std::chrono::milliseconds kGatherMax{50};
 // How often the agent checks that the API server keeps `standby`.
 inline constexpr std::chrono::seconds kProofEvery{30};
@@ -86,7 +86,7 @@ struct Report {
     kHandedOutRefused,
     kHandedOutLost,
     kStandbyNotKept,  // the API server drops `standby`, because its CRD is older than this agent
-    kVanished,    // another writer removed or replaced a held entry without a mark; the agent writes the entry again
+    kVanished,        // another writer removed or replaced a held entry without freeing it; the agent writes it again
     kStillInUse,  // the controller freed the address of a container that still exists; the agent writes the entry again
     kFreedRightly,  // the controller freed the address of a container that is gone
     kWentBack,      // the API server's data is older than its earlier answers: it was restored from a backup
@@ -152,7 +152,7 @@ class Core {
   // Submits a deferred change: no caller waits, and the change is due after `linger`.
   ChangeId SubmitDeferred(BlockState& state, const ipam::Change& change, std::chrono::milliseconds linger,
                           const Now& now);
-  // Returns false if the change is being sent or already has an outcome.
+  // Removes a change from the queue. Returns false if the change is being sent or already has an outcome.
   static bool Withdraw(BlockState& state, ChangeId id);
   // How long a deferred change of the block waits: as long as a patch takes, from kLinger to kLingerMax.
   [[nodiscard]] static std::chrono::milliseconds LingerOf(const BlockState& state);
@@ -168,7 +168,7 @@ class Core {
   };
   // Gives the change's attachment an address on standby, and makes sure that a deferred change writes the entry.
   // Returns nullopt if no address may be given. Requires: the attachment is not in doubt (IsInDoubt), because an
-  // earlier patch might give it another address.
+  // earlier patch might give the attachment another address.
   [[nodiscard]] std::optional<Given> HandOut(BlockState& state, const ipam::Change& change, const Now& now);
   // Takes back the address that HandOut gave, because its note cannot be stored. Requires: Begin and Next were not
   // called since HandOut returned, so no patch carries the address.
@@ -181,8 +181,8 @@ class Core {
   [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
                                 const std::string& block, News& news);
   // Submits a deferred change, due at once, for each idle block that has handed-out addresses or entries to write or
-  // needs a fence. Leaves out blocks for which the API server refused these a short time ago (retry_pause). Returns the
-  // ids of the changes. Also frees the addresses that were set aside for foreign agents that were silent for 60 s.
+  // needs a fence. Leaves out blocks whose retry_pause is on, because the API server refused such a change. Returns the
+  // ids of the changes. Also frees addresses that were set aside for foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.
   [[nodiscard]] News EndDeferred();
@@ -207,8 +207,8 @@ class Core {
   bool Adopt(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
   static void KeepUntilEnd(BlockState& state, const ipam::BlockView& seen);
   void Forget(BlockState& state, News& news);
-  // The API server showed an older version than before: the block needs a fence. A fence that is under way does not
-  // count, because the API server may have lost it again.
+  // Call when the API server shows an older version of a block than before: the block then needs a fence. A fence that
+  // is under way does not count, because the restored data may lack it.
   static void Distrust(BlockState& state) {
     const CheckAtEnd check(state);
     state.must_fence = true;
@@ -223,7 +223,7 @@ class Core {
   // IsProofDue, Prove and TakeProof keep proofs that the API server keeps `standby`, and that the addresses still
   // belong to this node.
   [[nodiscard]] bool IsProofDue(const Now& now) const;
-  // A read that was sent at `asked` showed the block unchanged.
+  // Records that a read, which was sent at `asked`, showed the block unchanged.
   static void Prove(BlockState& state, const Now& asked) {
     const CheckAtEnd check(state);
     state.proved = std::max(state.proved, asked.since_boot);
@@ -246,7 +246,7 @@ class Core {
   [[nodiscard]] bool IsKnown(const BlockState& state) const;
   [[nodiscard]] std::optional<Error> Contested(const BlockState& state) const;
 
-  // Returns the next request of a round. nullopt: the round is over, or Next has to look again.
+  // Returns the next request of a round. nullopt: every change of the round has an outcome.
   [[nodiscard]] std::optional<Step> NextOf(BlockState& state, Round& round, const Now& now, News& news);
   void EndRound(BlockState& state);
   void AfterSettlingRead(BlockState& state, Round& round, const Expected<ipam::BlockView>& read, const Now& now,
@@ -265,8 +265,8 @@ class Core {
   void See(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
   // The round's patch is written: ends the handed-out addresses that the patch carried.
   void SettleHandedOut(BlockState& state, const Round& round, News& news);
-  // If an earlier patch of the round may have landed or may land later, a failure of a later patch says nothing about
-  // it: changes the error's code to kUnknownOutcome.
+  // Returns `error`. If an earlier patch of the round may have landed or may land later, changes the code to
+  // kUnknownOutcome: a later failure says nothing about the earlier patch.
   [[nodiscard]] Error AsUnknownIfInDoubt(const BlockState& state, const Round& round, Error error) const;
   void FinishAll(const BlockState& state, Round& round, const Expected<ipam::BlockView>& result, News& news);
   void Finish(const PendingChange& change, Expected<ipam::BlockView> result, News& news);
@@ -279,7 +279,7 @@ class Core {
   std::size_t deferred_count_ = 0;
   bool stopped_ = false;
   bool drops_standby_ = false;  // an answer has shown that the API server drops `standby`
-  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();  // since boot
+  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();  // when the next proof is due, since boot
   // Request time of the proof that ended the last lapse, since boot.
   std::chrono::nanoseconds lapse_ended_ = std::chrono::nanoseconds::min();
 };

@@ -200,8 +200,8 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
       state.doubt_version = round.before->resource_version;
       state.in_doubt.insert(state.attachments_in_flight.begin(), state.attachments_in_flight.end());
       news.reports.push_back({.kind = Report::Kind::kInDoubt, .block = name, .error = error});
-      // After the first lost answer, read at once: usually one connection was cut. After further ones wait 50 ms, and
-      // give up at the deadline.
+      // After the first lost answer, read at once: usually one connection was cut. After each further lost answer wait
+      // 50 ms, and give up at the deadline.
       if (!std::exchange(round.is_in_doubt, true)) return;
       if (stopped_ || now.steady + kSettlePause >= round.deadline) {
         return FinishAll(state, round, std::unexpected(error), news);
@@ -219,8 +219,8 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
 
 // The API server has checked the content: a schema, a rule or a policy refuses it.
 void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, const Now& now, News& news) {
-  // A refused change of a call says nothing about the entries that WriteWhatIsLeft sends: without this condition one
-  // DEL that is refused for ever could keep them waiting for ever.
+  // Begin a pause only if all changes of the round are empty, as WriteWhatIsLeft submits them: the pause delays the
+  // entries of WriteWhatIsLeft, and one DEL that the API server refuses for ever must not delay them for ever.
   const auto is_of_nobody = [](const PendingChange& one) {
     return std::holds_alternative<ipam::NoChange>(one.change.what) && !one.change.standby;
   };

@@ -146,7 +146,7 @@ class Search {
   }
 
   SeenStates seen_;
-  SeenStates rested_;              // states that come to rest, with all that was answered written
+  SeenStates rested_;              // states that come to rest with everything written that was answered
   std::vector<ExploredMove> way_;  // from the world after `before` to the world at hand
   std::deque<ExploredWorld> scratch_;
 };

@@ -114,7 +114,7 @@ void PartFromForeignAgent(BlockState& state, const Self& self, const Now& now) {
     state.foreign_agent->came_back = false;
     return;
   }
-  // Give the addresses that were set aside only after a write has shown that the foreign agent is silent.
+  // No address is given before a write has succeeded, which shows that the foreign agent is silent.
   state.is_failing = true;
   state.foreign_agent.reset();
   std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_set_aside(); });

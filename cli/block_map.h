@@ -19,7 +19,7 @@ struct StateMark {
   AddressState state;
   char character;
   const char* colour;   // SGR parameters for terminals
-  const char* name;     // of the legend
+  const char* name;     // name in the legend
   const char* meaning;  // explanation in the legend
 };
 inline constexpr std::array<StateMark, 7> kStateMarks = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CountedWorld: the objects of the cluster from which the controller counts addresses, read once. Counting: the result
-// of the controller's code for these objects (docs/scheduling.md).
+// CountedWorld: the objects of the cluster from which the controller counts addresses, read once. Counting counts the
+// addresses of these objects with the controller's code (docs/scheduling.md).
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Counting {
                                                                 const std::string& pool_uid) const;
 
   std::map<std::string, reconciler::CountedPool> accepted;  // by the pool's UID
-  reconciler::Census census;                                // of the accepted pools
+  reconciler::Census census;                                // counts of the accepted pools
   reconciler::CountedPools pools;
   reconciler::HeldEntries held;
   reconciler::Counts counts;

@@ -32,7 +32,7 @@ using std::chrono::seconds;
 
 constexpr std::string_view kProgram = "berth";
 
-// How long `berth` waits for an agent that restarts.
+// How long `berth` waits until an agent listens, for example while the agent restarts.
 constexpr seconds kAgentWait{10};
 // A runtime sends a STATUS every few seconds, and does nothing else while it waits for the answer.
 constexpr seconds kStatusTime{5};

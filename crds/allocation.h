@@ -33,7 +33,7 @@ struct AllocatedAddress {
 struct Allocation {
   ObjectMeta meta;
   std::string pod;
-  std::string uid;  // as the runtime passed it
+  std::string uid;  // the pod's UID as the runtime passed it
   std::string interface;
   std::string node;
   std::vector<AllocatedAddress> addresses;  // IPv4 first

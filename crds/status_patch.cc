@@ -11,7 +11,7 @@
 namespace berth::crds {
 
 namespace {
-constexpr std::size_t kCountLengthMax = 39;  // as many as 2^128 has
+constexpr std::size_t kCountLengthMax = 39;  // 2^128 has 39 digits
 constexpr std::size_t kResourceVersionLengthMax = 128;
 }  // namespace
 

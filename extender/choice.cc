@@ -113,7 +113,7 @@ class Chooser::Ledger {
   const Units& needs_;
   std::map<std::string, Units> placed_;              // needs of assumed pods, by node
   Units unplaced_;                                   // needs of assumed pods on unknown nodes
-  std::map<std::vector<std::size_t>, Units> taken_;  // what nodes with these Shared pools take from the pools
+  std::map<std::vector<std::size_t>, Units> taken_;  // units that nodes with these Shared pools take from the pools
 };
 
 void Chooser::Lead(SteadyTime now) {

@@ -106,7 +106,7 @@ class Chooser {
     std::string node;  // empty: one of several
     Units units;
     SteadyTime since;
-    std::set<std::string> tried;  // nodes that were the only node of an answer
+    std::set<std::string> tried;  // nodes that Filter has answered as the only node
     bool was_seen = false;        // whether a snapshot's world has shown the pod
   };
   class Ledger;

@@ -20,7 +20,7 @@ namespace berth::extender {
 // ExtenderArgs, for /filter and /prioritize.
 struct Question {
   nlohmann::json pod;              // an object
-  std::vector<std::string> names;  // of the offered nodes, each once
+  std::vector<std::string> names;  // names of the offered nodes, each once
   nlohmann::json nodes;            // the NodeList, if whole Nodes were offered; otherwise null
   bool has_lower_keys = false;
 };

@@ -88,7 +88,7 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
  private:
   static constexpr bool kHasTls = std::is_same_v<Stream, TlsStream>;
   static constexpr std::uint32_t kHeadBytesMax = 16 << 10;
-  static constexpr std::chrono::minutes kIdleMax{2};  // until the next request's head has come
+  static constexpr std::chrono::minutes kIdleMax{2};  // longest wait for the next request's head
 
   [[nodiscard]] auto Self() { return this->shared_from_this(); }
   [[nodiscard]] auto& Lowest() { return beast::get_lowest_layer(stream_); }

@@ -33,7 +33,7 @@ class Tls {
   const HttpTlsFiles files_;
   std::shared_ptr<boost::asio::ssl::context> context_;
   Stamps stamps_;
-  std::string failure_;  // of the last load; empty: it succeeded
+  std::string failure_;  // error of the last load; empty: the load succeeded
 };
 
 }  // namespace berth::http

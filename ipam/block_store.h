@@ -25,7 +25,7 @@ namespace berth::ipam {
 
 enum class Freshness : std::uint8_t {
   kHint,    // from memory or from the API server's cache; may be outdated
-  kLatest,  // as it is stored in the API server now
+  kLatest,  // the state that the API server stores now
 };
 
 // The blocks of this node, or the Shared blocks of all pools.

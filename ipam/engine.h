@@ -38,8 +38,8 @@ struct AssignedAddress {
 
 struct AddResult {
   std::vector<AssignedAddress> addresses;  // in the order in which the families appear in AddRequest.pools
-  std::vector<Route> routes;               // of the pools of these addresses, in the same order
-  Dns dns;                                 // of the first of these pools that has any
+  std::vector<Route> routes;               // routes of the addresses' pools, in the same order
+  Dns dns;                                 // DNS of the first of these pools that has any
   bool is_new = false;                     // true: this ADD gave the attachment all addresses that it has
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Api: sends single requests and watches to an API server.
 //
-// MakeHttpApi makes one for a real API server; tests use simulated ones. If the server answers, with any HTTP status,
-// the result is a Response. status.h turns a refusal into an Error, so real and simulated servers share one table. An
-// Error from an Api means that no complete answer came, and its code says whether the request can have changed
-// anything.
+// MakeHttpApi makes an Api for a real API server; tests use simulated Apis. If the server answers, with any HTTP
+// status, the result is a Response. status.h turns a refusal into an Error, so real and simulated servers share one
+// table. An Error from an Api means that no complete answer came, and its code says whether the request can have
+// changed anything.
 #pragma once
 
 #include <array>
@@ -52,7 +52,7 @@ struct Request {
   std::string path;  // absolute, segments percent-encoded: "/apis/ipam.berth.dev/v1alpha1/ippools/web"
   Query query = {};
   std::string body = {};
-  std::string_view content_type = kJson;  // of the body; points to static text
+  std::string_view content_type = kJson;  // type of the body; points to static text
   std::string_view accept = kJson;        // points to static text
   std::size_t response_bytes_max = kObjectBytesMax;
 };

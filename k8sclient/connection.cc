@@ -366,7 +366,7 @@ class Connection::Transfer {
     return CURL_PREREQFUNC_OK;
   }
 
-  // libcurl calls OnLookup before it opens a connection. If the request was already sent, libcurl can only want to send
+  // libcurl calls OnLookup before it opens a connection. If libcurl has already sent the request, it is about to send
   // the request again.
   static int OnLookup(void*, void*, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);

@@ -59,7 +59,7 @@ Expected<Credentials::Snapshot> Credentials::Current(const CallOptions& options)
   if (!read && (!snapshot_ || config_.exec)) return std::unexpected(std::move(read.error()));
   read_at_ = clock_.Now();
   rejected_ = false;
-  if (!read) return snapshot_;  // it may still be valid; if not, the server answers 401
+  if (!read) return snapshot_;  // the snapshot may still be valid; if not, the server answers 401
   if (snapshot_ && *snapshot_->tls == *read->tls) {
     if (snapshot_->headers == read->headers) return snapshot_;
     read->tls = snapshot_->tls;

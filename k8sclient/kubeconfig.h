@@ -17,7 +17,7 @@ namespace berth::k8sclient {
 // The paths in a KUBECONFIG variable, separated by colons. Leaves out empty paths and repetitions.
 [[nodiscard]] std::vector<std::string> SplitKubeconfigList(const std::string& variable);
 
-// context: empty for the files' current-context. Skips a file that cannot be read, if another file can.
+// `context`: empty for the files' current-context. Skips files that cannot be read, if at least one file can be read.
 //
 // Errors: kDecode, with file, field and remedy, also if no file can be read.
 [[nodiscard]] Expected<ClientConfig> LoadKubeconfig(const std::vector<std::string>& paths, const std::string& context,

@@ -60,13 +60,13 @@ class Candidate {
  private:
   const std::string identity_;
   const ElectionTimes times_;
-  std::optional<Lease> observed_;  // as last read
+  std::optional<Lease> observed_;  // the Lease as last read
   TimePoint observed_at_;          // when this candidate first read `observed_`
 };
 
 struct ElectionOptions {
-  std::string path;      // of the collection: "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
-  std::string name;      // of the Lease
+  std::string path;      // path of the collection: "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases"
+  std::string name;      // name of the Lease
   std::string identity;  // unique among all processes, restarts included
   // Annotation with a leader's note for the next leader; empty: no notes.
   std::string note_key = {};

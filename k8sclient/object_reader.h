@@ -45,7 +45,7 @@ class ListReader {
   // The list's metadata.
   struct Summary {
     std::string resource_version;
-    std::string continue_token;  // of the next page; empty on the last page
+    std::string continue_token;  // token of the next page; empty on the last page
   };
   // Call after the last piece. Errors: kInternal (the pieces are not one list).
   [[nodiscard]] Expected<Summary> End() const;

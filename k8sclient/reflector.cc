@@ -22,7 +22,7 @@ constexpr milliseconds kLongestWait{30'000};
 constexpr int kDoublingsMax = 6;
 constexpr std::chrono::seconds kWatchAtLeast{300};  // to 600 s, at random, so that watches do not end together
 constexpr std::chrono::seconds kSuspiciouslyShort{1};
-constexpr milliseconds kAtOnce{1};  // the Reflector did not wait for an event that came within this time
+constexpr milliseconds kAtOnce{1};  // if an event came within this time, the Reflector did not have to wait for it
 constexpr int kExactFailuresMax = 3;
 
 }  // namespace

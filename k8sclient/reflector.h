@@ -31,7 +31,7 @@ class ReflectorHandler {
   ReflectorHandler& operator=(const ReflectorHandler&) = delete;
   virtual ~ReflectorHandler() = default;
 
-  // BeginList: a list begins, or begins again, and then the objects listed so far do not count. Listed follows for each
+  // BeginList: a list begins. If a list begins again, the objects listed so far do not count. Listed follows for each
   // object. EndList: the list was the whole collection at this version, maybe empty. If the handler knows an object
   // that was not in the list, the object is deleted.
   virtual void BeginList() = 0;
@@ -49,11 +49,11 @@ class ReflectorHandler {
 };
 
 struct ReflectorOptions {
-  std::string path;  // of the collection
+  std::string path;  // path of the collection
   std::string field_selector = {};
   std::string label_selector = {};
   bool metadata_only = false;  // PartialObjectMetadata
-  FieldRule fields = {};       // of the objects in watch events, not in lists
+  FieldRule fields = {};       // which fields to read in watch events (not in lists)
   bool in_pages = false;       // for a large collection
   // Sleep after an event for which the Reflector had to wait, so that it then reads all events that follow at once.
   std::chrono::milliseconds pause{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerClock: keeps one number, the estimate, which every answer may correct.
+// ServerClock keeps one number, the estimate (see Corrected). Every answer of the API server may correct the estimate.
 #include "k8sclient/server_clock.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using std::chrono::seconds;
 // The estimate is right to about 1 s, and NTP keeps a clock right to milliseconds. So if the clocks differ by more than
 // this, one of them is wrong.
 constexpr seconds kDifferenceMax{5};
-// A difference that was too large counts as too large until it is at most this.
+// A difference that exceeded kDifferenceMax counts as too large until it is at most this.
 constexpr seconds kDifferenceRight{4};
 
 }  // namespace

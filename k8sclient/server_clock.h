@@ -26,8 +26,8 @@ struct DatedAnswer {
   std::chrono::nanoseconds received{0};  // after the answer came
 };
 
-// Estimates the server's UNIX time minus this machine's time since boot. Returns `estimate` if the answer allows this
-// value, else the nearest value that the answer allows.
+// Corrects an estimate of the server's UNIX time minus this machine's time since boot. Returns `estimate` if the answer
+// allows this value, else the nearest value that the answer allows.
 [[nodiscard]] std::chrono::nanoseconds Corrected(std::chrono::nanoseconds estimate, const DatedAnswer& answer);
 
 // Any thread may call.
@@ -65,8 +65,8 @@ class ServerClock final : public Clock {
   };
   [[nodiscard]] std::optional<News> TakeNews();
 
-  // Takes over the estimate in an earlier process's note. Does nothing after the first answer, or if the note is
-  // malformed, or has a time since boot in the future and so is older than the machine's start.
+  // Takes over the estimate in an earlier process's note. Does nothing after the first answer, if the note is
+  // malformed, or if its time since boot is in the future: then the note is from before a reboot.
   void Recall(const std::string& note);
 
  private:

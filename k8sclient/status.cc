@@ -53,7 +53,7 @@ bool IsDeniedByAdmission(const Status& status) {
   return text.starts_with("ValidatingAdmissionPolicy '") && text.find(" denied request: ") != std::string_view::npos;
 }
 
-// True in the first moments of a server, while its admission does not know all webhooks and policies yet.
+// True if the server has just started, and its admission does not know all webhooks and policies yet.
 bool IsAdmissionUnready(const Status& status) {
   return status.message.ends_with(" is forbidden: not yet ready to handle request");
 }

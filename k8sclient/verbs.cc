@@ -73,7 +73,7 @@ Expected<ListReader::Summary> ListPage(Api& api, const Request& request, const C
   streamed.body = [&reader](std::string_view piece) { return reader.Feed(piece); };
   const Expected<Response> response = Accepted(api, request, streamed);
   if (!response) return std::unexpected(response.error());
-  static_cast<void>(reader.Feed(response->body));  // of an Api that had the whole answer at once
+  static_cast<void>(reader.Feed(response->body));  // if the Api had the whole answer at once
   auto summary = reader.End();
   if (!summary) return std::unexpected(summary.error().Within("GET " + request.path));
   return summary;

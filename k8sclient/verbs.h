@@ -35,7 +35,7 @@ struct ListOptions {
 
 struct ObjectList {
   std::vector<nlohmann::json> items;  // the server sends items without kind and apiVersion
-  std::string resource_version;       // of the list; a watch can continue from it
+  std::string resource_version;       // version of the list; a watch can begin there
 };
 
 // An empty member is no condition.

@@ -172,7 +172,7 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
 }
 
 Expected<ipam::PoolView> DirectStore::PoolOf(const ipam::PoolView& pool, const BlockView& block) {
-  // `pool` may come from the API server's cache, which may show the pool as it was before the block was created.
+  // `pool` may come from the API server's cache, and may be older than the block.
   const auto read = latest_.find(pool->name);
   const ipam::PoolView& newest = read != latest_.end() && read->second->uid == pool->uid ? read->second : pool;
   if (recent_.IsPoolProved(block->uid, *newest)) return newest;

@@ -80,7 +80,7 @@ class DirectStore final : public ipam::BlockStore {
  private:
   class Intent;
 
-  // The ownership of the node; in direct mode a file that is not open.
+  // Returns the ownership of the node for one attempt to write. In direct mode: returns a file that is not open.
   [[nodiscard]] Expected<HeldFile> BeginAttempt() const;
   [[nodiscard]] Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names, bool is_hint);
   [[nodiscard]] Expected<ipam::Labels> ReadLabels(const std::string& path);

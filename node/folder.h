@@ -47,7 +47,7 @@ class Folder {
   [[nodiscard]] Expected<void> Remove(const std::string& name) const;
   // Names of all files, without the temporary files of unfinished writes. Errors: kIo.
   [[nodiscard]] Expected<std::vector<std::string>> Names() const;
-  // True if somebody has removed the folder. If so, no other process finds files that are written there.
+  // True if somebody has removed the folder. If so, no other process finds files that this process writes there.
   [[nodiscard]] bool IsGone() const;
   // When Sync returns, the list of the folder's files survives a crash of the machine. Errors: kIo.
   [[nodiscard]] Expected<void> Sync() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeldFile: an open file, which the destructor closes, and the file's lock. The lock ends when the file closes or its
-// process ends. And the clock by which all processes of a node order their calls.
+// process ends. This file also has the clock by which all processes of a node order their calls.
 #pragma once
 
 #include <cstdint>

@@ -92,7 +92,7 @@ bool HostInstall::KillBeforeCall(int number) const {
 TEST_F(HostInstall, AsksWhetherItMayWhileNobodyElseInstalls) {
   PutOld();
   const auto may_not = [this]() -> Expected<void> {
-    // InstallProgram holds this lock while it asks.
+    // InstallProgram holds this lock while it calls `may`.
     const HeldFile other(open(bin_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     EXPECT_EQ(flock(other.descriptor(), LOCK_EX | LOCK_NB), -1);
     return Fail(ErrorCode::kUnavailable, "the node is another mode's");

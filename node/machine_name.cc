@@ -29,7 +29,7 @@ Expected<std::string> MachineName(const Folder& state) {
   if (std::string known = ReadName(state); !known.empty()) return known;
   const std::string name = RandomDigits(kDigits);
   if (auto written = state.Write(kFile, name + "\n", FileSync::kYes); !written) return std::unexpected(written.error());
-  // Another process may have written another name meanwhile: the name that was written last counts.
+  // Another process may have written another name meanwhile: use the name that is in the file now.
   const std::string made = ReadName(state);
   return made.empty() ? name : made;
 }

@@ -207,7 +207,7 @@ void NodeDirectory::ChangeVersion(const std::string& version, bool only_raises) 
   static Mutex mutex;
   const berth::Lock lock(mutex);
   const auto known = ReadVersionIfThere();
-  // The known version may be newer than `version`.
+  // The known version cannot be read, and may be newer than `version`: forget it.
   if (!known) return WriteNote(kVersionFile, "");
   if (only_raises && known->empty()) return;
   const std::int64_t newer = ParseNumber(version).value_or(0);
@@ -312,7 +312,7 @@ void NodeDirectory::ForgetOldMarks() const {
     if (!marked || is_younger(*marked, kMarkLifetime)) continue;
     static_cast<void>(folders_.deleted.Remove(name).has_value());
   }
-  // The file of an ADD stays if no DEL comes.
+  // The DEL of an attachment removes the file of its ADD (ForgetRunning). If no DEL comes, remove the file here.
   const auto running = folders_.running.Names();
   if (!running) return;
   for (const std::string& name : *running) {
@@ -346,7 +346,7 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
   auto file = folders_.node.OpenFile(kCreatorLockFile, O_RDWR | O_CREAT);
   if (!file) return file;
   if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
-  // An agent that cannot read the owner starts again, and then writes the file anew.
+  // If the file cannot be read, this also fails. The agent then ends, and the next agent writes the file anew.
   if (folders_.node.Read(kCreatorFile) == instance) return file;
   return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
@@ -370,7 +370,7 @@ Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment
 }
 
 void NodeDirectory::ForgetRunning(const ipam::Attachment& attachment) const {
-  // The file stays locked until it is removed, so that no younger ADD holds it.
+  // Keep the file locked until it is removed, so that no later ADD of the attachment uses it.
   const auto file = LockEnded(folders_.running, attachment);
   if (file) static_cast<void>(folders_.running.Remove(attachment).has_value());
 }

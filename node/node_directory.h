@@ -57,11 +57,11 @@ class NodeDirectory {
 
   // resourceVersion of this node's last block write. Empty: unknown, or stored for another `server`.
   [[nodiscard]] std::string ReadVersion() const;
-  // `version`: of a write, or of a consistent list. Keeps the higher of the known and the new version. Empty: forgets
-  // the version. Threads may call this at the same time.
+  // Stores `version`, of a write or of a consistent list, unless the known version is higher. Empty: forgets the
+  // version. Threads may call this at the same time.
   void WriteVersion(const std::string& version) const;
-  // `version`: of an object that was read. Leaves an unknown version unknown, because an earlier write may have a newer
-  // version than this object.
+  // Stores `version`, of an object that was read, if it is higher than the known version. Leaves an unknown version
+  // unknown, because an earlier write may have a newer version than this object.
   void RaiseVersion(const std::string& version) const;
 
   // Stores an intent (ipam::OpenIntent) before a patch is sent whose outcome may become unknown. The intent has the
@@ -112,7 +112,7 @@ class NodeDirectory {
   // agent is the owner by now; kIo: the owner is unknown.
   [[nodiscard]] Expected<HeldFile> HoldNodeOwnership(const std::string& instance) const;
 
-  // Whether somebody has removed the folder. If somebody has, no other process finds files that are written there.
+  // Whether somebody has removed the folder. If so, no other process finds files that this process writes there.
   [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }
   [[nodiscard]] const std::string& path() const { return folders_.node.path(); }
   // The first twelve hexadecimal digits of the hash of the API server's URL.

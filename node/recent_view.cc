@@ -23,8 +23,8 @@ namespace {
 constexpr const char* kNote = "recent-blocks";
 constexpr const char* kPoolsNote = "recent-pools";
 constexpr const char* kProvedNote = "blocks-with-pools";
-// The file keeps the UIDs of the last 256 blocks, each with the version of its pool. For any other block a process
-// reads the pool once more.
+// The file keeps proofs for the last 256 blocks (NotePoolProved). For any other block a process reads the pool once
+// more.
 constexpr std::size_t kProvedMax = 256;
 
 json ToObject(const ipam::Block& block) {
@@ -143,7 +143,7 @@ void RecentView::Forget() {
 void RecentView::BeginWrite(const std::string& block) {
   if (!is_kept_) return;
   directory_.WriteNote(kNote, "");
-  // The write of another block ended without NoteWritten, so its outcome is unknown.
+  // A write of another block has begun and got no NoteWritten, so its outcome is unknown.
   if (!writing_.empty() && writing_ != block) Drop();
   writing_ = block;
 }

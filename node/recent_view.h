@@ -24,8 +24,8 @@
 
 namespace berth::node {
 
-// After this time a process reads blocks and pools from the API server. The limit for pools is short, because writes do
-// not compare the pool's version: the API server's cache may also be a quarter of a second old.
+// A process uses no saved blocks or pools that are older than this. The limit for pools is short, because a write does
+// not compare the pool's version. Pools from the API server's cache may be as old as these 250 ms.
 inline constexpr std::chrono::milliseconds kRecentBlocksMax{2000};
 inline constexpr std::chrono::milliseconds kRecentPoolsMax{250};
 
@@ -40,20 +40,20 @@ class RecentView {
   void NotePools(const std::vector<nlohmann::json>& objects, BootNanos at) const;
 
   // Whether a consistent GET found the block's pool while the block existed, and `pool` is not older than that GET's
-  // answer. Then the pool exists as long as the block, because the controller removes no pool that has a block, and
+  // answer. If so, the pool exists as long as the block, because the controller removes no pool that has a block, and
   // `pool` withholds every address that was reserved before the block was created. Requires: the lock.
   [[nodiscard]] bool IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const;
   // Saves a proof for IsPoolProved. `pool`: as the GET found it.
   void NotePoolProved(const std::string& block_uid, const ipam::Pool& pool) const;
 
-  // All saved blocks of this node. Only the first call returns blocks; later reads of the same process must be newer.
+  // All saved blocks of this node. Only the first call returns blocks: a process that reads again needs newer blocks.
   // Requires: the lock.
   [[nodiscard]] std::optional<std::vector<ipam::BlockView>> Take();
   // Saves all blocks of this node, listed at `at`. Requires: the lock.
   void NoteAll(const std::vector<ipam::BlockView>& blocks, BootNanos at);
   // Call before a block of this node is written. Removes the saved blocks until NoteWritten gives the block's new
-  // content. If a write of another block begins before, this process saves blocks again only after NoteAll. Requires:
-  // the lock.
+  // content. If a write of another block begins before NoteWritten, this process saves blocks again only after NoteAll.
+  // Requires: the lock.
   void BeginWrite(const std::string& block);
   // `block`: the newest version of the block. Does nothing if no write of this block has begun.
   void NoteWritten(const ipam::BlockView& block);
@@ -69,8 +69,8 @@ class RecentView {
   const bool is_kept_;
   bool was_taken_ = false;
   std::string writing_;  // name of the block whose write has begun without NoteWritten; empty: none
-  // When `blocks_` was listed: the content of the file, now or after the current write. Empty: this process does not
-  // know the content.
+  // When the API server listed `blocks_`, which is the content of the file now, or after the current write. Empty: this
+  // process does not know the content.
   std::optional<BootNanos> listed_at_;
   std::map<std::string, ipam::BlockView> blocks_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting: keeps the pods' part up to date node by node, and sums the blocks' part anew each time.
+// Counts: updates the pods' part of the address counts node by node, and sums up the blocks' part anew each time.
 #include "reconciler/counts.h"
 
 #include <algorithm>

@@ -117,7 +117,7 @@ class Counts {
   const std::vector<UnitRequest>* defaults_ = nullptr;
   const HeldEntries* held_ = nullptr;
   bool is_taken_ = false;                               // whether the first Update has run
-  std::map<std::string, std::string> resource_of_;      // of pools, in the last Update
+  std::map<std::string, std::string> resource_of_;      // resource of each pool in the last Update
   std::map<PodKey, std::string> node_of_;               // the node of each active pod
   std::map<std::string, std::size_t> active_;           // number of active pods, by node
   std::map<std::string, std::set<PodKey>> requesting_;  // active pods that need addresses, by node

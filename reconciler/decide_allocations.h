@@ -65,7 +65,7 @@ class AllocationDecider {
   // The entries of one IPAllocation, whether the object exists or not.
   struct Holding {
     std::set<EntryKey> entries = {};
-    SteadyTime settled;     // from when on the object may be made
+    SteadyTime settled;     // earliest time at which the object may be created
     bool is_again = false;  // somebody deleted the object
   };
   void Gather(const AllocationScope& scope, SteadyTime now);

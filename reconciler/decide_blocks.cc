@@ -39,7 +39,7 @@ struct OwnedBlock {
 struct Claimer {
   std::size_t blocks = 0;  // blocks of the pool that stay
   bool has_room = false;
-  std::optional<SteadyTime> waiting = {};  // since when the first of its pods has waited for an address
+  std::optional<SteadyTime> waiting = {};  // since when the node's first pod has waited for an address
 
   [[nodiscard]] bool WantsBlock() const { return blocks == 0 || (waiting && !has_room); }
   [[nodiscard]] bool IsUrgent(SteadyTime now) const { return waiting && !has_room && *waiting + kPodWaitMax <= now; }
@@ -88,8 +88,8 @@ class BlockPass {
       return one.is_going && one.seen->IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
     std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
-    // Use the larger of the two numbers, not the sum: one node may be in both, as a node without its first block and as
-    // the node on which the waiting pods lack a block.
+    // Use the larger of the two numbers, not the sum: both numbers may count the same node, once because it has no
+    // block yet and once because its waiting pods lack a block.
     auto wanting = std::max(lack.blocks, static_cast<std::size_t>(std::ranges::count_if(claimers, [](const auto& item) {
                               return item.second.WantsBlock();
                             })));

@@ -38,7 +38,7 @@ inline constexpr std::chrono::seconds kUncountedFor{5};
 
 struct BlockScope {
   const World& world;
-  const Census& census;  // of `pools`
+  const Census& census;  // counts of `pools`
   const Suspects& suspects;
   const EmptyBlocks& empty;
   const std::map<std::string, CountedPool>& pools;  // by UID

@@ -20,7 +20,7 @@ namespace {
 struct Group {
   const SeenPod* pod;
   const std::vector<UnitRequest>* needs;
-  PodKey key;  // of the pod that has waited longest
+  PodKey key;  // the pod that has waited longest
   std::size_t count = 0;
   SteadyTime since;
   SteadyTime served;  // when a block was last created for that pod; min(): never

@@ -62,7 +62,7 @@ class DemandDecider {
   // By UID of the pool.
   [[nodiscard]] const std::map<std::string, Lack>& lacks() const { return lacks_; }
   // True if the controller created the block for waiting pods less than kDrawMax ago, so that the scheduler may still
-  // place one there.
+  // place such a pod on the block's node.
   [[nodiscard]] bool MayStillDraw(const std::string& block, SteadyTime now) const;
 
  private:
@@ -75,7 +75,7 @@ class DemandDecider {
   };
   std::map<PodKey, Waiting> waiting_;
   std::map<NodeResource, SteadyTime> room_since_;  // since when the node's address count has had room while pods waited
-  // When the controller last created a block there, or last found that the node's room does not help.
+  // When the controller last created a block on the node, or last found that the node's room does not help the pods.
   std::map<NodeResource, SteadyTime> tried_;
   std::map<std::string, SteadyTime> created_;  // by name of the block
   std::map<std::string, Lack> lacks_;

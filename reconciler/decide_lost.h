@@ -28,7 +28,7 @@ namespace berth::reconciler {
 
 // Time from one comparison of all pods with all blocks to the next.
 inline constexpr std::chrono::seconds kComparePeriod{10};
-// How long nobody else may have written the node's blocks, and how long the address must have been lost.
+// An entry is written again only if for this long only the controller wrote the node's blocks and the address was lost.
 inline constexpr std::chrono::seconds kQuietMin{60};
 // How long a pod and an entry have to disagree before the address counts as contested: the watches of pods and blocks
 // do not show the same moment, and the end of a pod takes time.

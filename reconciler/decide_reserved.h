@@ -22,7 +22,7 @@ namespace berth::reconciler {
 struct ReservedChange {
   std::optional<ipam::Block> after;     // nothing: the block is as it should be
   bool wants_removal = false;           // with may_remove, an entry would be removed
-  std::optional<std::int64_t> next_ms;  // until this UNIX time (ms) a reserved address still cools
+  std::optional<std::int64_t> next_ms;  // first UNIX time (ms) at which a reserved address has cooled
 };
 // `pool`: the block's pool, for the count of free addresses. `reserved`: the reserved ranges of the block's space. If
 // `may_remove` is false, removes no reserved entry, and replaces none by an entry of another reservation.

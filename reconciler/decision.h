@@ -143,7 +143,7 @@ struct CreateBlock {
 // Address counts that a Node is to show; nothing: the count of this resource is removed.
 struct ShowNumbers {
   std::string node;
-  std::string resource_version;                                // of the Node on which the controller decided
+  std::string resource_version;                                // version of the Node on which the controller decided
   std::map<std::string, std::optional<std::int64_t>> numbers;  // by resource
   // The text of an event: why the Node shows no count any more, or that it shows one. Empty: no event.
   std::string news = {};
@@ -154,7 +154,7 @@ struct ListPods {
   std::string node;
 };
 
-// Asks for the present resourceVersion of the Leases, into ControllerState::leases.
+// Reads the present resourceVersion of the Leases, and stores it in ControllerState::leases.
 struct AskLeases {};
 
 using Action = std::variant<CreateSpace, DeleteSpace, SetFinalizers, SetSpaceStatus, SetPoolStatus, ChangeBlock,

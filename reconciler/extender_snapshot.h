@@ -20,7 +20,7 @@ inline constexpr std::chrono::seconds kSnapshotPeriod{10};
 
 struct SnapshotScope {
   const World& world;
-  const Census& census;                             // of the same pools
+  const Census& census;                             // counts of the same pools
   const std::map<std::string, CountedPool>& pools;  // the accepted pools, by UID
   const Counts& counts;                             // with Scope::defaults
 };

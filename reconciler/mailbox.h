@@ -131,7 +131,7 @@ class Mailbox {
   // Pods that vanished. True: the watch saw the deletion; false: only a list lacks the pod.
   std::vector<std::pair<SeenPod, bool>> vanished_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t pods_version_ BERTH_GUARDED_BY(mutex_) = 0;
-  std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // of the first list
+  std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // version of the first list
 };
 
 }  // namespace berth::reconciler

@@ -60,7 +60,7 @@ struct Suspect {
   // A renewal counts if its version is later than this version of the Leases. Nothing: the controller has to ask for it
   // (AskLeases).
   std::optional<std::uint64_t> renewed_at = {};
-  bool node_was_ready = false;  // since the suspicion began
+  bool node_was_ready = false;  // the node was Ready at some time since the suspicion began
 };
 
 // Takes the place of the network's digits in the attachment of an entry that was put back (decide_lost.h), because the
@@ -106,7 +106,7 @@ class Suspects {
   std::map<EntryKey, Freed> freed_;  // for an hour, because the agent may be away
   std::set<EntryKey> returned_;      // kept while these entries exist
   std::vector<EntryKey> returned_now_;
-  std::set<EntryKey> replaced_;                   // entries after which another sandbox of the pod came
+  std::set<EntryKey> replaced_;                   // entries whose pod has a newer entry of another sandbox
   std::map<std::string, SteadyTime> gone_since_;  // by node
 };
 

@@ -22,8 +22,8 @@ class Bounds {
   void WatchForStorms();
   // Checks the rule `quiet` in a minute without CNI calls.
   void CheckQuiet(Nanos cooldown);
-  // Check the rule `no-list` between the two calls, while this number of containers starts and ends on each node
-  // without faults.
+  // BeginSteady and EndSteady check the rule `no-list`. Between the two calls, `containers` containers start and end on
+  // each node, without faults.
   void BeginSteady();
   void EndSteady(int containers);
   // Checks the rule `growth`. Requires: no address is held. Takes twelve minutes, until the programs have forgotten
@@ -43,7 +43,7 @@ class Bounds {
   // Number of LISTs that the machine has sent, without those that its agent sends before it answers that a pool is
   // exhausted.
   [[nodiscard]] static std::int64_t ListsOf(const Machine& machine);
-  std::vector<std::int64_t> lists_;  // of each machine, at BeginSteady
+  std::vector<std::int64_t> lists_;  // LISTs of each machine at BeginSteady
 };
 
 }  // namespace berth::sim

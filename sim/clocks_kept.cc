@@ -55,7 +55,7 @@ class ClocksKept final : public Checker {
   struct Rest {
     Nanos until{0};  // the earliest end of the cooling
     ipam::Attachment after;
-    Nanos cooldown{0};  // from the DEL on, if that ends sooner
+    Nanos cooldown{0};  // if a DEL came: cooling may end this long after it
   };
 
   // The DEL may have come after the controller freed the address.

@@ -25,7 +25,7 @@ inline constexpr const char* kStaticHash = "f00dcafe";
 
 struct Pod {
   std::string name;
-  std::string uid;  // as the kubelet knows it
+  std::string uid;  // the UID that the kubelet knows
   bool is_static = false;
   std::int64_t units = 0;  // requested units of the extended resource; 0: none, and no scheduler places the pod
   std::chrono::seconds grace = kGrace;

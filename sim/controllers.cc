@@ -142,7 +142,7 @@ void Controllers::EndOne(Nanos clock_error) {
   if (one == nullptr || !has_elections_ || one->is_troubled) return;
   story_.Tell("tells " + one->process->name + " to end");
   std::erase(running_, one);
-  // The controller still runs, but nothing starts it again.
+  // When this controller has ended, nothing starts it again: Start makes another controller.
   one->stop.request_stop();
   Start(clock_error);
 }

@@ -34,7 +34,7 @@ class DirectCalls {
     std::string node;
     std::string folder;                                  // has the folders run/ and state/
     std::uint64_t slow_one_in = 0;                       // one of this many processes is paused now and then; 0: none
-    std::shared_ptr<const Nanos> clock_error = nullptr;  // of its machine (Process::clock_error)
+    std::shared_ptr<const Nanos> clock_error = nullptr;  // the machine's (Process::clock_error)
   };
   // `api` and `story` must outlive this. Sets the machine's mode to direct.
   DirectCalls(Options options, k8sclient::Api& api, Story& story);

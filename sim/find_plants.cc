@@ -20,7 +20,7 @@ constexpr std::uint64_t kSeedsApart = 1'000'000;
 
 struct Try {
   std::optional<std::string> rule = {};  // the rule that found the plant; nothing: none did
-  std::uint64_t seed = 0;                // of the history that found it
+  std::uint64_t seed = 0;                // seed of the history that found the plant
   std::uint64_t histories = 0;
   double cpu_seconds = 0;
 };

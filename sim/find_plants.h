@@ -13,7 +13,7 @@ struct PlantSearch {
   // If .plant is set, only this plant is searched. If .draws_faults is set, a plant that names faults gets these
   // faults.
   Case like = {};
-  RunOptions run = {};      // of one try: limits after which the plant counts as not found
+  RunOptions run = {};      // options of one try: limits after which the plant counts as not found
   std::uint64_t tries = 1;  // number of tries, whose first seeds are far apart
 };
 

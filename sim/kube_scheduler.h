@@ -57,7 +57,7 @@ class KubeScheduler {
   struct Waiting {
     SeenPod pod;
     int attempts = 0;
-    bool is_unschedulable = false;  // until a change that could help
+    bool is_unschedulable = false;  // no attempt before a change that could help
     Nanos failed{0};
     Nanos ready{0};  // time of the next attempt
   };

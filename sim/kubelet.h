@@ -36,7 +36,7 @@ struct PodNetwork {
   std::string interface;
   std::vector<std::string> pools;
   std::size_t families = 0;                              // address families of the pools; 0: not known
-  std::string space = std::string(ipam::kDefaultSpace);  // of the pools
+  std::string space = std::string(ipam::kDefaultSpace);  // space of the pools
 };
 
 class Kubelet {

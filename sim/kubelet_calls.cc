@@ -147,7 +147,7 @@ Addresses Kubelet::RequestedBy(const Interface& interface) const {
 void Kubelet::CheckRoom(const Heard& heard) {
   if (heard.verb != "ADD" || heard.error.empty()) return;
   if (json::parse(heard.error)["code"] != CniCode(ErrorCode::kExhausted)) {
-    // If the ADD tried to claim the refused block (POST), it does not count.
+    // Count only ADDs whose write of an existing block was refused, and no ADD whose claim (POST) was refused.
     if (heard.error.contains(kRefusal) && !heard.error.contains("create ipblock")) ++refused_;
     return;
   }

@@ -117,7 +117,7 @@ void Unlock(pthread_mutex_t* address) {
   if (Mutex(address).Release()) WakeAllAt(address);
 }
 
-// False: the time came first.
+// Returns false if nothing has woken the fiber before `until`.
 bool AwaitCondition(const void* condition, pthread_mutex_t* mutex, Nanos until) {
   const bool is_woken = AwaitAt(condition, until, [mutex] { Unlock(mutex); });
   Lock(mutex);

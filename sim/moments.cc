@@ -258,8 +258,8 @@ void World::Replace(Machine& machine) {
   machine.kubelet.Retire();
   // The scheduler may have bound a pod meanwhile.
   cluster_.RemoveLatePods(name);
-  // The old machine runs on only without a second network, because the controller frees no address of a second network
-  // while the pod lives (docs/controller.md).
+  // If the node has a second network, the old machine must not run on: the controller frees no address of a second
+  // network while the pod lives (docs/controller.md).
   const bool runs_on = machine.node.has_agents() && !machine.kubelet.has_second_network() && Below(2) == 0;
   if (!runs_on) machine.node.PowerOff();
   if (is_removed) {
@@ -273,8 +273,8 @@ void World::Replace(Machine& machine) {
   StartMachine(other);
   if (!runs_on) return;
   other.has_double = true;
-  // If the old machine keeps the new agent from writing an entry, the controller may put it back without its
-  // attachment, and a CHECK would fail.
+  // Send no CHECK: if the old machine keeps the new agent from writing an entry, the controller may write the entry
+  // with another attachment, and a CHECK would fail.
   other.kubelet.NeverCheck();
   Spawn(outside_, [&machine, &other] {
     constexpr Nanos kUnderWay = 5s;

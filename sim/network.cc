@@ -68,7 +68,7 @@ struct Network::Exchange {
   Request request;
   std::string who;         // process that sent the request
   std::string user;        // user whose credentials the request has
-  std::uint64_t cuts = 0;  // cuts_ when the request was sent
+  std::uint64_t cuts = 0;  // value of cuts_ when the request was sent
   std::mutex mutex;
   std::condition_variable answered;
   std::optional<Answer> answer;
@@ -219,7 +219,7 @@ Network::Answer Network::Watch(const Request& request, const k8sclient::WatchOpt
   ApiServer& server = AnyServer();
   if (weather_.is_away || &server == away_) return Fail(ErrorCode::kUnavailable, "the API server is away");
   bool is_wanted = true;
-  // The next lines travel while the client is busy with a line.
+  // Time that the client was busy with earlier lines: further lines travel meanwhile.
   Nanos busy{0};
   Answer answer = server.Watch(request, options, [&](std::string_view line) {
     std::string kept(line);

@@ -124,8 +124,8 @@ class Pools {
   std::map<std::string, int> ready_ = {};  // block sizes of `big` and its twin, if they are Ready
   Pool big_;
   Pool small_;
-  std::vector<Pool> ipv6_ = {};   // of the space `default`
-  std::vector<Pool> green_ = {};  // of the second space
+  std::vector<Pool> ipv6_ = {};   // pools of the space `default`
+  std::vector<Pool> green_ = {};  // pools of the second space
   int made_ = 0;                  // number of pools that were made, for UIDs and names
 };
 

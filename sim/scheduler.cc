@@ -86,7 +86,7 @@ struct State {
   Nanos now{0};
   Nanos suspended{0};
   std::vector<Fiber*> runnable;
-  std::vector<Fiber*> frozen;  // fibers of stopped processes that could run otherwise
+  std::vector<Fiber*> frozen;  // fibers that could run if their process were not stopped
   std::priority_queue<Timer> timers;
   // Fibers that wait for a lock or a condition, by its address, in the order in which they began to wait.
   std::unordered_map<const void*, std::vector<Fiber*>> waiters;

@@ -43,7 +43,7 @@ struct Process {
   std::shared_ptr<const Nanos> clock_error = nullptr;
 };
 using ProcessPointer = std::shared_ptr<Process>;
-// Process::pauses_one_in of a slow process. Most CNI calls take locks several times.
+// Value of Process::pauses_one_in for a slow process. Most CNI calls take several locks.
 inline constexpr std::uint64_t kPausesOneIn = 25;
 
 // Begins the simulation of a seed. Before that, and outside of fibers, time is the real time.

@@ -17,7 +17,7 @@ namespace berth::sim {
 
 // A command, its comments and its output.
 struct ScriptStep {
-  std::string comments;  // the lines above it, with their newlines
+  std::string comments;  // the comment lines above the command, with their newlines
   std::string command;
   int line = 0;                   // line of the command; the first line of a text is 1
   std::vector<std::string> seen;  // output lines without the blanks before them

@@ -26,7 +26,7 @@ class ScriptAnswers {
   // The functions that Network::Steer takes.
   [[nodiscard]] Network::Steering Steering();
 
-  // Holds back the next such request on its way to the API server, until LetGo.
+  // Holds back the next request of this kind on its way to the API server, until LetGo.
   void HoldNext(const Asked& asked) { to_hold_.push_back(asked); }
   void LetGo();
   // Number of requests that are held back now.

@@ -55,7 +55,7 @@ struct Outcome {
   std::uint64_t requests = 0;
   std::uint64_t faults = 0;
   std::uint64_t switches = 0;
-  double seconds = 0;  // of virtual time
+  double seconds = 0;  // virtual time
 };
 
 class World {

@@ -99,7 +99,7 @@ std::map<std::string, std::string> World::UnknownBlocks() const {
     const std::string& name = machine->node.name();
     if (!machine->node.has_agents() || !machine->node.IsServing()) continue;
     const std::set<std::string> known = machine->node.KnownBlocks();
-    std::int64_t addresses = 0;  // of the blocks that the agent knows
+    std::int64_t addresses = 0;  // addresses of the blocks that the agent knows
     std::string unknown;
     for (const json& block : store_.Objects(std::string(crds::kBlocksPath))) {
       if (block["spec"].value("node", "") != name || block["metadata"].contains("deletionTimestamp")) continue;
