@@ -100,9 +100,9 @@ Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_s
                 "wait until the node is Ready, or delete the Node once it is off for good");
   }
   ipam::Block block = *use.block;
-  auto text = ipam::FormatEntry(ipam::CoolingEntry{.until_ms = now_ms + kCoolingMs, .forget = held->attachment});
-  if (!text) return std::unexpected(text.error());
-  block.allocations[use.offset] = *std::move(text);
+  std::string& text = block.allocations.at(use.offset);
+  const bool agent_looks = !live.node_is_gone && !block.shared() && !is_sure;
+  text = ipam::FreedMark(*held, text, agent_looks, now_ms + kCoolingMs);
   return block;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Release: frees the address of a pod that is gone. The entry becomes "~ t=<until> f=<attachment>", so that the node's
-// agent learns that the attachment has no address any more. If the entry were only removed, the agent would write it
-// again (docs/state.md).
+// Release: frees the address of a pod that is gone, as the controller does. The entry becomes a cooling entry that
+// tells the node's agent to forget the attachment (ipam::FreedMark). If the entry were only removed, the agent would
+// write it again (docs/state.md). If the attachment's network namespace still exists, the agent puts the entry back.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct PodAndNode {
 struct Release {
   ipam::Address address;
   std::string space;
-  // True: also release an entry whose pod berthctl cannot check (unknown or static), because a person has checked that
-  // the pod is gone.
+  // True: also release an entry whose pod berthctl cannot check (unknown or static), and without the agent's look at
+  // the network namespace, because a person has checked that no container has the address.
   bool is_sure = false;
 };
 

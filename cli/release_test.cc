@@ -29,7 +29,8 @@ struct ReleaseCase {
   bool node_is_ready;
   bool node_is_gone;
   bool is_sure;
-  const char* refused;  // part of the error message; empty: the address is released
+  const char* refused;       // part of the error message; empty: the address is released
+  bool agent_looks = false;  // the new entry contains the old one
 };
 
 class ReleaseTable : public testing::TestWithParam<ReleaseCase> {};
@@ -51,13 +52,15 @@ TEST_P(ReleaseTable, FreesOnlyWhatNobodyCanHave) {
   }
   ASSERT_TRUE(block.has_value()) << block.error().message;
   ipam::Block wanted = inventory.blocks[0];
-  wanted.allocations[1] = "~ t=61000 f=0123456789ab-aaaaaaaaaaaaaaaa";
+  wanted.allocations[1] = std::string("~ t=61000 f=0123456789ab-aaaaaaaaaaaaaaaa") + (c.agent_looks ? " " : "") +
+                          (c.agent_looks ? c.entry : "");
   EXPECT_EQ(*block, wanted);
 }
 
 const std::string kEntry = HeldText("team-a/web-0", kWebUid, 'a');
 const std::string kStatic = HeldText("team-a/web-0", "0123456789abcdef", 'a');
 const std::string kUnknown = HeldText("-/-", "-", 'a');
+const std::string kWithNetns = kEntry + " ns=cni-1";
 
 Pod Named(const char* uid, const char* phase) {
   Pod pod = RunningPod("web-0", uid, "10.55.0.1");
@@ -71,6 +74,9 @@ const ReleaseCase kReleaseCases[] = {
     {"PodHasEnded", kEntry.c_str(), Named(kWebUid, "Succeeded"), true, false, false, ""},
     {"PodRuns", kEntry.c_str(), Named(kWebUid, "Running"), true, false, false, "in use by pod team-a/web-0"},
     {"PodRunsAndSomebodyIsSure", kEntry.c_str(), Named(kWebUid, "Running"), true, false, true, "in use by pod"},
+    {"TheAgentCanLookForTheSandbox", kWithNetns.c_str(), {}, true, false, false, "", true},
+    {"TheAgentCouldLookButSomebodyIsSure", kWithNetns.c_str(), {}, true, false, true, ""},
+    {"NoAgentLooksBecauseTheNodeIsGone", kWithNetns.c_str(), {}, false, true, false, ""},
     {"NodeIsNotReady", kEntry.c_str(), {}, false, false, false, "on node n1, which is not Ready"},
     {"NodeIsGone", kEntry.c_str(), {}, false, true, false, ""},
     {"StaticPod", kStatic.c_str(), {}, true, false, false, "a static pod"},

@@ -205,6 +205,15 @@ std::string_view AttachmentOf(std::string_view entry_text) {
   return IsAttachment(third) ? third : std::string_view();
 }
 
+std::string FreedMark(const HeldEntry& held, const std::string& text, bool agent_looks, std::int64_t until_ms) {
+  CoolingEntry mark{.until_ms = until_ms, .forget = held.attachment};
+  if (agent_looks && !held.netns.empty()) mark.freed = text;
+  auto marked = FormatEntry(mark);
+  if (marked) return *std::move(marked);
+  mark.freed.clear();
+  return Format(mark);
+}
+
 std::optional<FreedByController> FreedUnder(std::string_view entry_text) {
   if (!entry_text.starts_with("~ ")) return std::nullopt;
   auto cooling = ParseCooling(entry_text);

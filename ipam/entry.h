@@ -55,8 +55,8 @@ struct HeldEntry {
 struct CoolingEntry {
   std::int64_t until_ms = 0;
   Attachment forget;  // f: an attachment that has no address any more, for the node's agent; may be empty
-  // The held entry that the controller freed, unchanged; may be empty. If the network namespace in this entry still
-  // exists, the node's agent writes the entry again.
+  // The held entry that the controller or berthctl freed, unchanged; may be empty. If the network namespace in this
+  // entry still exists, the node's agent writes the entry again.
   std::string freed = {};
   friend bool operator==(const CoolingEntry&, const CoolingEntry&) = default;
 };
@@ -85,7 +85,14 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // `entry_text`.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
-// The held entry that the controller freed and appended to a cooling entry for the node's agent (CoolingEntry::freed).
+// The cooling entry that replaces the held entry `text` (the same as `held`) until `until_ms`, if another program than
+// the node's agent frees it: it tells the agent to forget the attachment. If `agent_looks`, it contains the held entry,
+// which the agent writes again if the entry's network namespace still exists. Without a network namespace, or if both
+// together are too long, it does not contain the held entry.
+[[nodiscard]] std::string FreedMark(const HeldEntry& held, const std::string& text, bool agent_looks,
+                                    std::int64_t until_ms);
+
+// The held entry that another program freed and appended to a cooling entry for the node's agent (CoolingEntry::freed).
 // FreedUnder returns nothing if the cooling entry has no such held entry, if the held entry names no network namespace,
 // or if the held entry's attachment is not CoolingEntry::forget.
 struct FreedByController {

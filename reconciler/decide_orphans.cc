@@ -160,15 +160,6 @@ Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now) 
   return {.may_free = true};
 }
 
-std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Now& now) {
-  ipam::CoolingEntry mark{.until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count(),
-                          .forget = freed.entry.attachment};
-  const auto short_text = ipam::FormatEntry(mark);
-  if (freed.node_is_gone || block.shared() || freed.entry.netns.empty()) return *short_text;
-  mark.freed = freed.text;
-  return ipam::FormatEntry(mark).value_or(*short_text);  // too long together with the old entry
-}
-
 void DecideOrphans(const OrphanScope& scope, const Now& now, Decision& decision) {
   AskForLeases(scope, now, decision);
   Orphans orphans = JudgeAll(scope, now, decision);

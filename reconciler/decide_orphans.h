@@ -59,11 +59,6 @@ struct Ruling {
 
 [[nodiscard]] Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now);
 
-// The text that replaces a freed entry: it cools, and tells the node's agent to forget the attachment. The text
-// contains the old entry if an agent may write that entry again: the block belongs to the agent's node, and the entry
-// names a network namespace that the agent can look for.
-[[nodiscard]] std::string MarkOf(const FreedEntry& freed, const ipam::Block& block, const Now& now);
-
 struct OrphanScope {
   const World& world;
   const Suspects& suspects;

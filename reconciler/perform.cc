@@ -195,7 +195,9 @@ struct Performer::Visitor {
         skipped = BehindItsWatch("pod " + one.entry.pod + " lives");
         continue;
       }
-      after.allocations[one.offset] = MarkOf(one, after, now);
+      const std::int64_t until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count();
+      const bool agent_looks = !one.node_is_gone && !after.shared();
+      after.allocations[one.offset] = ipam::FreedMark(one.entry, one.text, agent_looks, until_ms);
       freed.push_back(one);
     }
     if (freed.empty()) return skipped;
