@@ -181,11 +181,11 @@ bool Chooser::HasGrown(const Rooms& rooms) const {
 }
 
 Choice Chooser::Filter(const Pod& pod, const std::vector<std::string>& offered, SteadyTime now) {
+  if (pod.needs.empty()) return {.nodes = offered};
   const Lock lock(mutex_);
   if (!leads_since_) return {.error = "this berth-controller does not lead"};
   if (now < *leads_since_ + kLeadingPause || !snapshot_)
     return {.error = "this berth-controller has just begun to lead; try again"};
-  if (pod.needs.empty()) return {.nodes = offered};
   std::set<std::string> tried;
   if (const auto before = assumed_.extract(pod.uid); !before.empty()) tried = std::move(before.mapped().tried);
   const Ledger ledger(*snapshot_, assumed_, pod.needs);

@@ -59,6 +59,14 @@ TEST_F(ChooserTest, AControllerThatDoesNotLeadAnswersError) {
   EXPECT_THAT(other.Filter(PodOf("a"), {"n1"}, kNow).error, HasSubstr("does not lead"));
 }
 
+TEST_F(ChooserTest, APodThatNeedsNoAddressNeedsNoLeader) {
+  Chooser other;
+  const Pod pod{.key = "a/b", .uid = "b", .needs = {}};
+  EXPECT_THAT(other.Filter(pod, {"n1", "n2"}, kNow).nodes, ElementsAre("n1", "n2"));
+  other.Lead(kNow);
+  EXPECT_THAT(other.Filter(pod, {"n1", "n2"}, kNow).nodes, ElementsAre("n1", "n2"));
+}
+
 TEST_F(ChooserTest, ANewLeaderAnswersErrorForThreeSeconds) {
   static_cast<void>(Publish({.nodes = {{"n1", Own(5)}}, .shared = {}}));
   EXPECT_THAT(Ask(PodOf("a"), kNow - std::chrono::milliseconds(1)).error, HasSubstr("begun to lead"));
