@@ -44,8 +44,9 @@ inline constexpr std::string_view kPartialMetadata = "application/json;as=Partia
 inline constexpr std::string_view kPartialMetadataList =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-// Limit of one object in an answer. etcd limits a stored object to 1.5 MiB.
-inline constexpr std::size_t kObjectBytesMax = std::size_t{4} << 20;
+// Limit of one object in an answer. etcd limits a stored object to 1.5 MiB, and the API server writes some characters
+// (<, > and &) as six bytes in JSON. A smaller limit would let one pod end every watch and every list of pods.
+inline constexpr std::size_t kObjectBytesMax = std::size_t{16} << 20;
 
 struct Request {
   Method method = Method::kGet;

@@ -230,6 +230,20 @@ TEST(Watch, EndsWhenTheSinkHasEnough) {
   EXPECT_EQ(got.lines.size(), 2U);
 }
 
+// The API server writes each < as six bytes, so a pod of 1.5 MiB in etcd may have 9 MiB in JSON.
+TEST(Watch, TheLargestObjectThatEtcdKeepsArrives) {
+  constexpr std::size_t kLargest = std::size_t{9} << 20;
+  ScriptedServer server([](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    peer.Send(kStream + Chunk(std::string(kLargest, 'x') + "\n"));
+    peer.AwaitClose();
+  });
+  LinesGot got{.enough = 1};
+  ASSERT_TRUE(MakeApi({.server = server.url()})->Watch(kLimitsRead, {}, got.Sink()).has_value());
+  ASSERT_EQ(got.lines.size(), 1U);
+  EXPECT_EQ(got.lines[0].size(), kLargest);
+}
+
 TEST(Watch, ALineThatIsTooLongOrWithoutEndIsRefused) {
   for (const char* const end : {"", "\n"}) {
     ScriptedServer server([end](Peer& peer) {
