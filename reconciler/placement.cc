@@ -88,6 +88,15 @@ bool Placement::Admits(const std::string& node, const ipam::Labels& labels, cons
   });
 }
 
+std::size_t Placement::parts() const {
+  std::size_t count = node_selector.size() + tolerations.size();
+  for (const std::vector<NodeRequirement>& term : terms.value_or(std::vector<std::vector<NodeRequirement>>())) {
+    ++count;
+    for (const NodeRequirement& one : term) count += 1 + one.values.size();
+  }
+  return count;
+}
+
 Placement ReadPlacement(const json& spec) {
   Placement placement;
   const json& selector = ValueAt(spec, "nodeSelector");

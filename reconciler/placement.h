@@ -50,8 +50,14 @@ struct Placement {
   // True if kube-scheduler may place the pod on the node, as far as labels and taints say.
   [[nodiscard]] bool Admits(const std::string& node, const ipam::Labels& labels,
                             const std::vector<Taint>& taints) const;
+  // The number of labels, requirements, values and tolerations.
+  [[nodiscard]] std::size_t parts() const;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
+
+// Kubernetes does not limit the parts of a placement, but the controller keeps the placement of each waiting pod, and
+// compares it with each node. The controller creates no block for a pod whose placement has more parts.
+inline constexpr std::size_t kPlacementPartsMax = 1'000;
 
 // Reads a Pod's spec. A field whose form is not that of Kubernetes counts as absent.
 [[nodiscard]] Placement ReadPlacement(const nlohmann::json& spec);

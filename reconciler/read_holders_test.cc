@@ -119,6 +119,18 @@ TEST(ReadPod, ReadsAPodAsUnschedulableOnlyWhileTheSchedulerWouldPlaceIt) {
   EXPECT_FALSE(ReadPod(object).value().is_unschedulable) << "somebody deleted the pod, and a finalizer keeps it";
 }
 
+TEST(ReadPod, KeepsNoPlacementThatIsLargerThanAnyInUse) {
+  json object = PodObject();
+  object["spec"].erase("nodeName");
+  object["status"] = {{"conditions", {{{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}}}}};
+  for (const auto& [values, is_kept] : {std::pair<std::size_t, bool>{900, true}, {1'000, false}}) {
+    const json expression = {{"key", "a"}, {"operator", "NotIn"}, {"values", std::vector<std::string>(values, "b")}};
+    object["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        {"nodeSelectorTerms", {{{"matchExpressions", {expression}}}}}};
+    EXPECT_EQ(ReadPod(object).value().placement != nullptr, is_kept) << values;
+  }
+}
+
 TEST(ReadPod, ReadsNoNodeForAPodThatIsNotBound) {
   json object = PodObject();
   object["spec"].erase("nodeName");
