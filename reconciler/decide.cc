@@ -293,9 +293,12 @@ class Pass {
 
   void AddPoolStatus(const SeenPool& pool, Wanted<crds::PoolStatus> wanted) {
     static const std::vector<ContestedAddress> kNone;
-    const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);
-    const bool is_braked = decision_.orphans.is_braked && unseen != decision_.orphans.unseen.end();
-    SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
+    // Before the controller knows the pods, or if it frees nothing at all, it says nothing new about freeing.
+    if (kept_.settings.reclaim == Reclaim::kOn && world_.knows_holders) {
+      const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);
+      const bool is_braked = decision_.orphans.is_braked && unseen != decision_.orphans.unseen.end();
+      SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
+    }
     if (decision_.contested) {
       const auto contested = decision_.contested->find(pool.meta.uid);
       SetContested(wanted,

@@ -335,6 +335,9 @@ TEST_F(OrphansTest, ThePoolsConditionShowsTheBrakeUntilItIsOff) {
     return found == nullptr ? "none" : found->status + "/" + found->reason;
   };
   EXPECT_EQ(condition(), "False/TooManyOrphans");
+  world_.world.knows_holders = false;
+  EXPECT_EQ(condition(), "False/TooManyOrphans") << "a new leader has not listed the pods yet";
+  world_.world.knows_holders = true;
   for (int i = 0; i < 64; ++i) PutPod(i);
   EXPECT_EQ(condition(), "True/AsUsual");
 }
