@@ -46,10 +46,10 @@ std::vector<std::string_view> Words(std::string_view text) {
 bool Rests(const std::string& entry) { return entry.starts_with("~ t="); }
 bool IsReserved(const std::string& entry) { return entry.starts_with("! "); }
 
-// ^[^ ]* [^ ]* [0-9a-f]{12}-[0-9a-f]{16}( |$)
+// ^[^ ]* [^ ]* [0-9a-f]{12}-[0-9a-f]{16}( |$), and begins with neither "~ " nor "! "
 bool IsHeld(const std::string& entry) {
   const auto words = Words(entry);
-  return words.size() > 2 && IsAttachment(words[2]);
+  return words.size() > 2 && words[0] != "~" && words[0] != "!" && IsAttachment(words[2]);
 }
 
 // ^[^ ~!/]+/\S+ \S+ [\da-f]{12}-[\da-f]{16} i=\S+ t=\d+ followed by a blank
@@ -181,7 +181,7 @@ class Write {
                              (owner_ == writer_.node || (owner_.empty() && !is_deletion() && OnlyOwnEntries()));
     if (is_deletion() || is_its_node || All(before_, [&](const auto& offset, const auto& text) {
           const json& are = after_.at("allocations");
-          return IsOneOf(are, offset, text) || Rests(text) || IsReserved(text) || !IsHeld(text) ||
+          return IsOneOf(are, offset, text) || !IsHeld(text) ||
                  (are.contains(offset) && IsTrace(are.at(offset).template get_ref<const std::string&>(), text));
         })) {
       return std::nullopt;
