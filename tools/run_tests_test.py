@@ -77,7 +77,7 @@ class Run(unittest.TestCase):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
         return subprocess.Popen(
             [self.root / "tools" / "run-tests", *arguments],
-            env=environment | {"BERTH_CACHE_DIR": str(self.root)},
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -192,19 +192,6 @@ class Run(unittest.TestCase):
         # The process detaches itself, as the supervisor of a cluster does, and ends before the step.
         command = f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 0.1; done; sleep 1"
         self.assertRegex(self.expect(0, "1 passed, 0 failed", ("a", command)), r"a +ok +\d+ s +1 s cpu")
-
-    def test_a_success_is_remembered_until_what_it_depends_on_changes(self):
-        source = self.root / "folder" / "source"
-        source.parent.mkdir()
-        step = ("a", "date >> ran; echo 5 passed, 0 failed", "DEPENDS_ONLY_ON folder")
-        for content, arguments, runs in (("1", (), 1), ("1", (), 1), ("2", (), 2), ("2", ("--all",), 3), ("2", ("a",), 4)):
-            source.write_text(content)
-            self.expect(0, "5 passed, 0 failed", step, arguments=arguments)
-            self.assertEqual(len((self.root / "ran").read_text().splitlines()), runs)
-
-    def test_a_failure_is_not_remembered(self):
-        self.expect(1, "5 passed, 1 failed", ("a", "echo 5 passed, 1 failed", "DEPENDS_ONLY_ON tools"))
-        self.assertFalse((self.root / "passed").exists())
 
     def test_choice_of_steps(self):
         steps = ("a", "true", "LABELS quick"), ("b", "true"), ("c", "true", "LABELS sweep")

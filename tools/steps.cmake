@@ -76,7 +76,6 @@ berth_step(rights "e2e/rights.sh compare" LANE cluster MINUTES 5
   NEEDS conformance conformance-agent agent controller install reclaim counted extender)
 # Runs while no other cluster has nodes, because it compares the machine before and after.
 berth_step(cluster "e2e/cluster_test.sh" LANE node MINUTES 15 NEEDS cluster-build
-  AFTER install reclaim counted extender demo docs
-  DEPENDS_ONLY_ON e2e/cluster e2e/cluster_test.sh e2e/clusterctl e2e/kubernetes e2e/runtime)
+  AFTER install reclaim counted extender demo docs bench)
 berth_step(scenarios-counts "e2e/scenarios/counts.py" ${CLUSTER} LANE alone LABELS sweep)
 berth_step(counted-alone "BERTH_ALONE=1 BERTH_SWEEP= e2e/counted.sh build classic edits" ${NODES} LANE alone LABELS sweep)
