@@ -17,6 +17,18 @@ cmake_policy(VERSION 3.25)
 set(steps "")
 function(berth_step name command)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "LANE;MINUTES;GIVES_WAY;LABELS" "NEEDS;AFTER")
+  if(NOT name MATCHES "^[a-z0-9-]+$")
+    message(FATAL_ERROR "The step ${name} needs another name: lower-case letters, digits and hyphens.")
+  elseif(name IN_LIST steps)
+    message(FATAL_ERROR "There are two steps ${name}, of which ctest would run one. Rename one of them.")
+  elseif(DEFINED ARG_UNPARSED_ARGUMENTS OR DEFINED ARG_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "The step ${name} has a word that berth_step does not know, or a keyword without a value: "
+      "${ARG_UNPARSED_ARGUMENTS} ${ARG_KEYWORDS_MISSING_VALUES}")
+  elseif(NOT ARG_LANE OR NOT ARG_MINUTES MATCHES "^[0-9.]+$" OR NOT "${ARG_GIVES_WAY}" MATCHES "^[0-9]*$"
+      OR NOT "${ARG_LABELS}" MATCHES "^(quick|sweep|)$")
+    message(FATAL_ERROR "The step ${name} needs a LANE, MINUTES as a number, GIVES_WAY as a number if given, and as LABELS "
+      "quick, sweep or nothing.")
+  endif()
   foreach(other IN LISTS ARG_NEEDS ARG_AFTER)
     if(NOT other IN_LIST steps)
       message(FATAL_ERROR "The step ${name} waits for ${other}. Write it below ${other}, or correct the name.")

@@ -71,7 +71,7 @@ class Run(unittest.TestCase):
         """Starts run-tests. A step is its name, its command, and its other arguments of berth_step."""
         text = "include(${CMAKE_CURRENT_LIST_DIR}/BerthStep.cmake)\n"
         for name, command, *others in steps:
-            defaults = f"{'' if 'LANE' in str(others) else 'LANE build'} {'' if 'MINUTES' in str(others) else 'MINUTES 1'}"
+            defaults = f"{'' if 'LANE' in str((command, *others)) else 'LANE build'} {'' if 'MINUTES' in str(others) else 'MINUTES 1'}"
             text += f"berth_step({name} [==[{command}]==] {defaults} {' '.join(others)})\n"
         (self.root / "tools" / "steps.cmake").write_text(text)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
@@ -133,10 +133,23 @@ class Run(unittest.TestCase):
     def test_a_need_that_was_not_asked_for_is_taken_as_met(self):
         self.expect(0, "1 passed, 0 failed", ("a", "false"), ("b", "true", "NEEDS a"), arguments=["b"])
 
-    def test_needs_and_names_and_lanes_that_do_not_exist_are_errors(self):
-        code, _, text = self.run_steps(("a", "true", "NEEDS b"), ("b", "true"))
-        self.assertEqual(code, 1)
-        self.assertIn("The step a waits for b.", text)
+    def test_mistakes_in_the_table_are_errors(self):
+        for message, *steps in (
+            ("The step a waits for b.", ("a", "true", "NEEDS b"), ("b", "true")),
+            ("There are two steps a,", ("a", "false"), ("a", "true")),
+            ("The step a.b needs another name", ("a.b", "true")),
+            ("keyword without a value: NEED;b", ("a", "true", "NEED b")),
+            ("keyword without a value: NEEDS", ("a", "true", "NEEDS")),
+            ("The step a needs a LANE, MINUTES", ("a", "true", "LABELS swep")),
+            ("The step a needs a LANE, MINUTES", ("a", "true", "MINUTES ten")),
+            ("The step a needs a LANE, MINUTES", ("a", "true", "GIVES_WAY much")),
+            ("The step a needs a LANE, MINUTES", ("a", "true # no LANE")),
+        ):
+            code, last, text = self.run_steps(*steps)
+            self.assertEqual((code, last), (1, "run-tests: ctest cannot read tools/steps.cmake; the lines above say why"))
+            self.assertIn(message, " ".join(text.split()))  # CMake breaks lines
+
+    def test_names_and_lanes_that_do_not_exist_are_errors(self):
         code, last, _ = self.run_steps(("a", "true"), arguments=["a", "b"])
         self.assertEqual(code, 2)
         self.assertIn("there is no step b", last)
