@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -106,10 +107,29 @@ class Run(unittest.TestCase):
             (f'echo "{JUNIT}" > ${{JUNIT%6.xml}}7.xml', "1 passed"),
             ("false", "0 passed, 1 failed (exit code 1)"),  # not the results that the step above wrote before
             ("head -c 9000000 /dev/zero | tr '\\0' x", "1 passed"),
+            ("echo 5 passed, 0 failed; echo bye", "5 passed"),
+            ("echo 5 passed, 2 failed; echo bye", "5 passed, 2 failed (it says so)"),
+            ("echo 1 passed, 1 failed; echo 3 passed, 0 failed", "3 passed"),
+            ("echo 0 passed, 0 failed", "0 passed, 1 failed (ran no test)"),
+            ("echo '<testsuite/>' >$JUNIT", "0 passed, 1 failed (ran no test)"),
+            ("echo '<testsuite>' >$JUNIT", "0 passed, 1 failed (the results cannot be read: no element found: line 2, column 0)"),
+            ("rm build/test-logs/s15.log", "1 passed"),
         )
-        text = self.expect(1, "25 passed, 5 failed", *((f"s{place}", command) for place, (command, _) in enumerate(cases)))
+        text = self.expect(1, "39 passed, 10 failed", *((f"s{place}", command) for place, (command, _) in enumerate(cases)))
         for place, (_, count) in enumerate(cases):
             self.assertRegex(text, rf"(?m)^s{place} +(ok|FAILED) .* cpu  {re.escape(count)}$")
+
+    def test_a_run_without_steps_fails(self):
+        self.expect(1, "run-tests: no step was chosen", ("a", "true"), arguments=["--quick"])
+
+    def test_a_failure_of_ctest_itself_counts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ctest = Path(folder, "ctest")
+            ctest.write_text(f'#!/bin/sh\n{shutil.which("ctest")} "$@" && echo "$*" | grep -q show-only\n')
+            ctest.chmod(0o755)
+            with unittest.mock.patch.dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"):
+                text = self.expect(1, "1 passed, 1 failed", ("a", "true"))
+        self.assertIn("ctest FAILED: build/test-logs/ctest.log says why\n", text)
 
     def test_a_failure_is_counted_and_shown_twice(self):
         steps = ("a", "echo 'FAIL: one'; echo the reason; false"), ("b", "echo 5 passed, 0 failed", "LANE tidy")
@@ -216,6 +236,14 @@ class Run(unittest.TestCase):
         steps = ("a", "[[ -z ${BERTH_SWEEP-} ]]"), ("b", "[[ $BERTH_SWEEP == all ]]", "LABELS sweep")
         self.expect(0, "1 passed, 0 failed", *steps)
         self.expect(1, "1 passed, 1 failed", *steps, arguments=["--all"])
+
+    def test_many_and_long_lines_of_failures_are_cut(self):
+        with tempfile.NamedTemporaryFile("w") as log:
+            log.write("FAIL lost\n" + "x" * 1_000_000 + "\n" + "FAIL one\n" * 30 + "FAIL " + "y" * 1000)
+            log.flush()
+            outcome = run_tests.Outcome("a", "build", failed=1, log=log.name)
+            self.assertEqual(outcome.failures(), "    FAIL one\n" * 20 + "    and 11 more lines\n")
+            self.assertEqual(len(outcome.lines()[-1]), 300)
 
     def test_the_longest_steps_are_listed(self):
         outcomes = [run_tests.Outcome(f"s{i}", "build", seconds=i % 7 + i / 100) for i in range(12)]
