@@ -61,7 +61,7 @@ class Run(unittest.TestCase):
     """Runs of steps, with the output that a person or CI sees."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         (self.root / "tools").mkdir()
@@ -78,7 +78,7 @@ class Run(unittest.TestCase):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BERTH_")}
         return subprocess.Popen(
             [self.root / "tools" / "run-tests", *arguments],
-            env=environment,
+            env=environment | {"TMPDIR": str(self.root)},  # where a run that is killed leaves a folder
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -114,10 +114,15 @@ class Run(unittest.TestCase):
             ("echo '<testsuite/>' >$JUNIT", "0 passed, 1 failed (ran no test)"),
             ("echo '<testsuite>' >$JUNIT", "0 passed, 1 failed (the results cannot be read: no element found: line 2, column 0)"),
             ("rm build/test-logs/s15.log", "1 passed"),
+            ("exit 124", "0 passed, 1 failed (exit code 124)"),
+            ("kill -9 $$", "0 passed, 1 failed (ended by SIGKILL)"),
+            ("setsid sleep 300 & echo $! >pids", "1 passed (left processes: sleep)"),
+            ("echo $$ >>pids; kill -9 $PPID; exec sleep 300", "0 passed, 1 failed (ended early: build/test-logs/ctest.log says why)"),
         )
-        text = self.expect(1, "39 passed, 10 failed", *((f"s{place}", command) for place, (command, _) in enumerate(cases)))
+        text = self.expect(1, "40 passed, 13 failed", *((f"s{place}", command) for place, (command, _) in enumerate(cases)))
         for place, (_, count) in enumerate(cases):
             self.assertRegex(text, rf"(?m)^s{place} +(ok|FAILED) .* cpu  {re.escape(count)}$")
+        self.assertFalse(self.is_running())
 
     def test_a_run_without_steps_fails(self):
         self.expect(1, "run-tests: no step was chosen", ("a", "true"), arguments=["--quick"])
@@ -193,6 +198,12 @@ class Run(unittest.TestCase):
         lanes = {"a": "tidy", "b": "cluster", "c": "cluster"}
         self.expect(0, "3 passed, 0 failed", *((name, meet.format(name), f"LANE {lane}") for name, lane in lanes.items()))
 
+    def await_file(self, name):
+        until = time.monotonic() + 60
+        while not (self.root / name).exists():
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+
     def is_running(self):
         """Whether a process runs that HANGING started."""
         return any(Path("/proc", pid).exists() for pid in (self.root / "pids").read_text().split())
@@ -205,15 +216,30 @@ class Run(unittest.TestCase):
         self.assertFalse(self.is_running())
 
     def test_all_steps_end_with_an_interrupted_run(self):
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGKILL, -9)):
             process = self.start(("a", HANGING, "MINUTES 9"))
-            while not (self.root / "begun").exists():
-                time.sleep(0.02)
+            self.await_file("begun")
             process.send_signal(number)
             process.communicate(timeout=60)
             self.assertEqual(process.returncode, code)
+            until = time.monotonic() + 60
+            while number == signal.SIGKILL and self.is_running() and time.monotonic() < until:
+                time.sleep(0.02)
             self.assertFalse(self.is_running())
             (self.root / "begun").unlink()
+
+    def test_nothing_interrupts_what_cleans_up(self):
+        """A step that is to end gets one signal, also if it is no single command, and whatever signals its run gets."""
+        step = ("a", "bash -c \"trap 'sleep 2; echo >>cleaned' EXIT; trap 'exit 130' TERM; touch begun; sleep 300\"; true")
+        self.expect(1, "0 passed, 1 failed", (*step, "MINUTES 0.01"))
+        process = self.start((*step, "MINUTES 9"))
+        (self.root / "begun").unlink()
+        self.await_file("begun")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            process.send_signal(number)
+            time.sleep(0.2)
+        process.communicate(timeout=60)
+        self.assertEqual((self.root / "cleaned").read_text(), "\n\n")
 
     def test_a_step_gives_way_as_it_says(self):
         # A kernel without autogroups has no such file.
