@@ -63,8 +63,8 @@ class Run(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
-        (self.root / "tools").mkdir()
+        self.root = Path(folder.name) / "a tree"
+        (self.root / "tools").mkdir(parents=True)
         for name in ("run-tests", "BerthStep.cmake", "lanes.json"):
             shutil.copy(TOOLS / name, self.root / "tools")
 
@@ -103,16 +103,16 @@ class Run(unittest.TestCase):
             ("echo 5 passed, 2 failed", "5 passed, 2 failed (it says so)"),
             ("echo 5 passed, 0 failed; exit 3", "5 passed, 1 failed (exit code 3)"),
             ("false | cat\ntrue", "0 passed, 1 failed (exit code 1)"),
-            (f'echo "{JUNIT}" > $JUNIT', "7 passed"),
-            (f'echo "{JUNIT}" > ${{JUNIT%6.xml}}7.xml', "1 passed"),
+            (f'echo "{JUNIT}" > "$JUNIT"', "7 passed"),
+            (f'echo "{JUNIT}" > "${{JUNIT%6.xml}}7.xml"', "1 passed"),
             ("false", "0 passed, 1 failed (exit code 1)"),  # not the results that the step above wrote before
             ("head -c 9000000 /dev/zero | tr '\\0' x", "1 passed"),
             ("echo 5 passed, 0 failed; echo bye", "5 passed"),
             ("echo 5 passed, 2 failed; echo bye", "5 passed, 2 failed (it says so)"),
             ("echo 1 passed, 1 failed; echo 3 passed, 0 failed", "3 passed"),
             ("echo 0 passed, 0 failed", "0 passed, 1 failed (ran no test)"),
-            ("echo '<testsuite/>' >$JUNIT", "0 passed, 1 failed (ran no test)"),
-            ("echo '<testsuite>' >$JUNIT", "0 passed, 1 failed (the results cannot be read: no element found: line 2, column 0)"),
+            ("echo '<testsuite/>' >\"$JUNIT\"", "0 passed, 1 failed (ran no test)"),
+            ("echo '<testsuite>' >\"$JUNIT\"", "0 passed, 1 failed (the results cannot be read: no element found: line 2, column 0)"),
             ("rm build/test-logs/s15.log", "1 passed"),
             ("exit 124", "0 passed, 1 failed (exit code 124)"),
             ("kill -9 $$", "0 passed, 1 failed (ended by SIGKILL)"),
@@ -156,7 +156,24 @@ class Run(unittest.TestCase):
         self.assertRegex(text, r"\nc .*not tried: b failed")
 
     def test_a_need_that_was_not_asked_for_is_taken_as_met(self):
-        self.expect(0, "1 passed, 0 failed", ("a", "false"), ("b", "true", "NEEDS a"), arguments=["b"])
+        steps = ("a", "false"), ("b", "true", "NEEDS a"), ("c", "true", "NEEDS b")
+        text = self.expect(0, "2 passed, 0 failed", *steps, arguments=["b", "c"])
+        self.assertTrue(text.startswith("b: takes for granted: a\nb "), text)
+
+    def test_two_runs_do_not_use_one_tree(self):
+        step = ("a", "touch begun; until [[ -e go ]]; do sleep 0.02; done")
+        first = self.start(step)
+        self.await_file("begun")
+        self.expect(1, "run-tests: another run uses this tree; its logs would mix with these", step)
+        (self.root / "go").touch()
+        self.assertTrue(first.communicate()[0].endswith("\n1 passed, 0 failed\n"))
+
+    def test_characters_that_the_output_lacks_are_replaced(self):
+        with unittest.mock.patch.dict(os.environ, PYTHONIOENCODING="latin-1"):
+            self.assertIn("    | wrong ? right\n", self.expect(1, "0 passed, 1 failed", ("a", "echo 'wrong → right'; false")))
+
+    def test_the_results_of_unit_tests_may_be_in_a_folder_with_spaces(self):
+        self.assertEqual(set(re.findall(r".\$JUNIT.", (TOOLS / "steps.cmake").read_text())), {'"$JUNIT\\'})
 
     def test_mistakes_in_the_table_are_errors(self):
         for message, *steps in (
