@@ -12,10 +12,12 @@ passed=0
 failed=0
 
 finish() {
-  local dir
+  local dir stays=0
+  trap '' INT TERM HUP # a further signal does not interrupt this
   for dir in "$work"/*/; do
-    [[ -d $dir/logs || -e $dir/cluster.json ]] && "$cluster" down --dir "$dir"
+    if [[ -d $dir/logs || -e $dir/cluster.json ]]; then "$cluster" down --dir "$dir" || stays=1; fi
   done
+  ((stays == 0)) || exit 1
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT
