@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-# A test of what suites share: a suite takes its cluster down however it ends, and a suite that cannot do so fails.
+# A test of what suites share: a suite takes its cluster down however it ends, and a suite that cannot do so fails. So
+# does a scenario whose threads have ended early.
+import json
 import os
 import re
 import shutil
@@ -10,9 +12,14 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.dont_write_bytecode = True
 E2E = Path(__file__).resolve().parent.parent / "e2e"
+sys.path.insert(0, str(E2E / "scenarios"))
+import calls
+import steps
+from cluster import Failure
 
 # A program of scenarios whose cluster is a fake.
 SCENARIOS = """
@@ -92,6 +99,50 @@ class Ends(unittest.TestCase):
         self.write("docs/install.md", "```sh at-the-end\nsleep 1; touch down\n```\n")
         self.write("README.md", "```sh\ntouch begun; exec sleep 300\n```\n")
         self.ends_with_its_cluster(sys.executable, "e2e/docs.py")
+
+
+class CutAnswer:
+    """A cluster of one node. The second list of pods is cut."""
+
+    def __init__(self, folder):
+        self.nodes = [mock.Mock(home=Path(folder))]
+        self.nodes[0].name = "n1"
+        self.asked = 0
+
+    def pods(self):
+        self.asked += 1
+        return json.loads("[]" if self.asked < 2 else "[")
+
+    def kubectl(self, *_):
+        return ""
+
+
+class Threads(unittest.TestCase):
+    """Errors in the threads of scenarios."""
+
+    def test_churn_that_ended_early_fails(self):
+        cluster = CutAnswer("")
+        with self.assertRaisesRegex(Failure, "JSONDecodeError"), steps.Steps(cluster).churn():  # type: ignore[arg-type]
+            until = time.monotonic() + 60
+            while cluster.asked < 2 and time.monotonic() < until:
+                time.sleep(0.02)
+
+    def test_callers_that_ended_early_fail(self):
+        answer = subprocess.CompletedProcess("berth", 1, stdout='{"code": 7, "msg": "a plu', stderr="")
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "cni-conf").mkdir()
+            Path(folder, "cni-conf", "a.conflist").write_text('{"cniVersion": "1.1.0", "plugins": [{"ipam": {}}]}')
+            for what, said in (({"return_value": answer}, "ADD on n1: JSONDecodeError"),
+                               ({"side_effect": subprocess.TimeoutExpired("berth", 120)}, "ADD on n1: TimeoutExpired"),
+                               ({"side_effect": OSError("no memory")}, "OSError")):
+                callers = calls.Callers(CutAnswer(folder))  # type: ignore[arg-type]
+                with mock.patch("calls.subprocess.run", **what) as run, callers:
+                    until = time.monotonic() + 60
+                    while not run.called and time.monotonic() < until:
+                        time.sleep(0.02)
+                self.assertEqual(run.call_args.kwargs["timeout"], calls.GIVE_UP_SECONDS)
+                with self.assertRaisesRegex(Failure, said):
+                    callers.p99()
 
 
 if __name__ == "__main__":

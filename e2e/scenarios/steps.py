@@ -88,6 +88,8 @@ class Steps:
                 except Failure as failure:
                     if not through_outages:
                         problems.append(str(failure))
+                except Exception as error:  # churn that has ended must not look like churn without a problem
+                    problems.append(repr(error))
 
         def check() -> None:
             if problems:
