@@ -101,6 +101,37 @@ class Ends(unittest.TestCase):
         self.ends_with_its_cluster(sys.executable, "e2e/docs.py")
 
 
+class EarlierImage(unittest.TestCase):
+    """tools/make-earlier-image, in a repository with three commits and with a cmake that does nothing."""
+
+    def test_takes_the_newest_release_also_after_it_was_killed(self):
+        with tempfile.TemporaryDirectory() as text:
+            root = Path(text)
+            for folder in ("tools", "bin", "install/base"):
+                (root / folder).mkdir(parents=True)
+            shutil.copy(E2E.parent / "tools" / "make-earlier-image", root / "tools")
+            (root / "install/base/controller.yaml").write_text("image: berth:1\n")
+            (root / "tools/make-image").write_text("#!/bin/sh\necho $BERTH_COMMIT >>commits\n")
+            (root / "bin/cmake").write_text("#!/bin/sh\n")
+            for program in ("tools/make-image", "bin/cmake"):
+                (root / program).chmod(0o755)
+
+            def run(*command):
+                environment = os.environ | {"PATH": f"{root}/bin:{os.environ['PATH']}"}
+                return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True).stdout
+
+            run("git", "init", "--quiet")
+            for tag in ("v1", "note", "head"):
+                run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", tag)
+                run("git", "tag", tag)
+            release = run("git", "rev-parse", "v1")
+            run("tools/make-earlier-image")
+            (root / ".git/worktrees/tree/index.lock").touch()  # as git leaves it if it is killed
+            (root / ".git/worktrees/tree/locked").touch()
+            run("tools/make-earlier-image")
+            self.assertEqual((root / "commits").read_text(), release * 2)
+
+
 class CutAnswer:
     """A cluster of one node. The second list of pods is cut."""
 
