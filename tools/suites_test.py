@@ -57,7 +57,8 @@ class Ends(unittest.TestCase):
         self.write("e2e/cluster", f"#!/bin/bash\n{cluster}\n")
         self.write("suite", "trap 'take_down /c; echo removed' EXIT; trap 'exit 130' INT TERM; work=.\n"
                             "source e2e/checks.sh; check one true; print_counts")
-        return subprocess.run(["bash", "-u", "suite"], cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.run(["bash", "-u", "suite"], cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              start_new_session=True)
 
     def test_a_suite_whose_cluster_stays_fails(self):
         done = self.suite('[[ "$*" == "down --dir /c" ]] && echo "it is stuck"; exit 1')
@@ -66,7 +67,7 @@ class Ends(unittest.TestCase):
             "1 passed, 0 failed\nsuite: the cluster in /c could not be taken down:\nit is stuck\n"), done.stdout)
 
     def test_signals_do_not_interrupt_the_end_of_a_suite(self):
-        done = self.suite("kill -TERM $PPID; kill -INT $PPID; sleep 0.2")
+        done = self.suite("kill -TERM 0; kill -INT 0; sleep 0.2")  # to its process group
         self.assertEqual((done.returncode, done.stdout.splitlines()[1:]), (0, ["1 passed, 0 failed", "removed"]))
 
     def test_every_suite_ends_so(self):
