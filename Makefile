@@ -30,7 +30,7 @@ image: ## build/image/berth.tar, for a registry or for containerd
 sim: all ## simulated histories until one fails or it is stopped
 	@tools/sim-test --for-ever
 
-test-all: ## what `make test` runs, with every sweep whole and nothing left out that passed before
+test-all: ## what `make test` runs, and every sweep whole
 	@tools/setup.sh build
 	@tools/run-tests --all
 

@@ -18,7 +18,7 @@ clean_up() {
   local status=$?
   trap '' INT TERM HUP
   trap - EXIT
-  "$root/e2e/cluster" down --dir "$dir" && rm -rf "$dir"
+  if "$root/e2e/cluster" down --dir "$dir"; then rm -rf "$dir"; else status=1; fi
   exit "$status"
 }
 trap clean_up EXIT

@@ -38,7 +38,7 @@ clean_up() {
   local status=$?
   trap '' INT TERM HUP
   trap - EXIT
-  take_down && rm -rf "$scratch" "$memory"
+  if take_down; then rm -rf "$scratch" "$memory"; else status=1; fi
   exit "$status"
 }
 trap clean_up EXIT

@@ -9,6 +9,8 @@ unset KUBECONFIG NODE_NAME KUBERNETES_SERVICE_HOST
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 build_dir=$(cd "${1:-$source_dir/../build}" && pwd -P)
+# shellcheck source=take_down.sh
+source "$source_dir/take_down.sh"
 export BERTH_PLUGIN=$build_dir/bin/berth BERTH_AGENT=$build_dir/bin/berth-agent
 tests=$build_dir/test/agent_e2e_test
 
@@ -24,7 +26,7 @@ done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-agent.XXXXXX")
 export BERTH_CLUSTER=$source_dir/cluster BERTH_CLUSTER_DIR=$dir/cluster BERTH_TEST_SCRATCH=$dir/scratch
 cleanup() {
-  "$BERTH_CLUSTER" down --dir "$BERTH_CLUSTER_DIR" >"$dir/down.log" 2>&1 || cat "$dir/down.log" >&2
+  take_down "$BERTH_CLUSTER_DIR"
   rm -rf "$dir"
 }
 trap cleanup EXIT

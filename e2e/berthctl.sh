@@ -14,7 +14,7 @@ source "$root/e2e/checks.sh"
 [[ -x $bin/berthctl ]] || fail_early "$bin/berthctl is missing: build it first (make)"
 
 finish() {
-  "$root/e2e/cluster" down --dir "$work/cluster" >/dev/null 2>&1
+  take_down "$work/cluster"
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT

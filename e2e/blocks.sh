@@ -36,7 +36,7 @@ command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 finish() {
   local one
   for one in "${pids[@]}" "${agent[@]}"; do kill "$one" 2>/dev/null; done
-  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  take_down "$dir"
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT

@@ -3,6 +3,8 @@
 # removes at its end unless a check has failed.
 passed=0
 failed=0
+# shellcheck source=take_down.sh
+source "$(dirname "${BASH_SOURCE[0]}")/take_down.sh"
 
 # Runs kubectl without Go's garbage collector, which saves a fifth of its processor time. Suites call kubectl a thousand times.
 kubectl() { GOGC=off GOMEMLIMIT=200MiB command kubectl "$@"; }

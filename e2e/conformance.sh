@@ -10,6 +10,8 @@ set -euo pipefail
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck source=/dev/null
 source "$source_dir/tokens.sh"
+# shellcheck source=take_down.sh
+source "$source_dir/take_down.sh"
 build_dir=$(cd "${1:-$source_dir/../build}" && pwd -P)
 export BERTH_MODE=${BERTH_MODE:-direct}
 shards=${BERTH_SHARDS:-6}
@@ -38,10 +40,11 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/berth-conformance.XXXXXX")
 agents=()
 cleanup() {
   [[ ${#agents[@]} -eq 0 ]] || kill "${agents[@]}" 2>/dev/null || true
-  "$source_dir/cluster" down --dir "$dir/cluster" >"$dir/down.log" 2>&1 || cat "$dir/down.log" >&2
+  take_down "$dir/cluster"
   rm -rf "$dir"
 }
 trap cleanup EXIT
+trap 'exit 130' INT TERM
 
 "$source_dir/cluster" up --dir "$dir/cluster" --nodes 0 --audit --cni-plugins
 environment=$("$source_dir/cluster" env --dir "$dir/cluster")

@@ -29,7 +29,7 @@ command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 
 finish() {
   ((failed == 0)) || cp -r --parents "$dir"/n?/pod-logs "$work" 2>/dev/null
-  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  take_down "$dir"
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT

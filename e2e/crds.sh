@@ -22,7 +22,7 @@ for program in "$test_program" "$cost_program"; do
 done
 
 finish() {
-  "$root/e2e/cluster" down --dir "$work/cluster" >/dev/null 2>&1
+  take_down "$work/cluster"
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -255,6 +256,17 @@ def examples_run(reader: Reader) -> None:
                 raise AssertionError(f"a server of {program}'s examples ended with {server.returncode}")
 
 
+def end_once_by_signal() -> None:
+    """SIGINT and SIGTERM raise SystemExit, so that the program takes its cluster down. A further signal does not interrupt this."""
+    def end(number: int, _: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGTERM, end)
+
+
 def main() -> int:
     blocks = []
     for document in DOCUMENTS:
@@ -266,6 +278,7 @@ def main() -> int:
     update = "--update" in sys.argv
     for name in ("KUBECONFIG", "KUBEBUILDER_ASSETS", "BERTH_USE_EXISTING_CLUSTER"):
         os.environ.pop(name, None)
+    end_once_by_signal()
     work = Path(tempfile.mkdtemp(prefix="berth-docs."))
     reader = Reader(work)
     passed = failed = 0

@@ -29,7 +29,7 @@ for tool in curl jq openssl; do command -v $tool >/dev/null || fail_early "$tool
 finish() {
   ((failed == 0)) || cp -r --parents "$dir"/n?/pod-logs "$work" 2>/dev/null
   kill "${started[@]}" 2>/dev/null
-  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  take_down "$dir"
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT

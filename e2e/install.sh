@@ -25,7 +25,7 @@ show_state() {
 }
 
 finish() {
-  "$cluster" down --dir "$dir" >"$work/down.log" 2>&1 || cat "$work/down.log"
+  take_down "$dir"
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT

@@ -11,11 +11,13 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 build_dir=${1:-$root/build}
 test_program=$build_dir/test/e2e_k8sclient_test
 work=$(mktemp -d /tmp/berth-k8s.XXXX)
+# shellcheck source=take_down.sh
+source "$root/e2e/take_down.sh"
 
 [[ -x $test_program ]] || { echo "e2e/k8sclient.sh: $test_program is missing: build it first (make)" >&2; exit 2; }
 
 finish() {
-  "$root/e2e/cluster" down --dir "$work/cluster"
+  take_down "$work/cluster"
   rm -rf "$work"
 }
 trap finish EXIT

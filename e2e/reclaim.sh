@@ -28,7 +28,7 @@ command -v jq >/dev/null || fail_early "jq is missing: apt-get install jq"
 finish() {
   # Restore the plugin before the node's last pods end, so that it answers their DELs.
   [[ -n ${BERTH_NODE1_CNI_BIN_DIR:-} ]] && mend_plugin
-  "$cluster" down --dir "$dir" >/dev/null 2>&1
+  take_down "$dir"
   ((failed > 0)) || rm -rf "$work"
 }
 trap finish EXIT

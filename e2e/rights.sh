@@ -8,6 +8,8 @@ set -euo pipefail
 unset KUBECONFIG KUBEBUILDER_ASSETS BERTH_USE_EXISTING_CLUSTER
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source=take_down.sh
+source "$root/e2e/take_down.sh"
 
 # Writes a line "<user> <verb> <group>/<resource>[/<subresource>]" for each allowed request. All kubelets are one user.
 note() {
@@ -61,7 +63,8 @@ compare() {
   notes=$1
   [[ -n $(ls "$notes" 2>/dev/null) ]] || { echo "e2e/rights.sh: no notes in $notes: run the suites first" >&2; exit 2; }
   work=$(mktemp -d /tmp/berth-rights.XXXX)
-  trap '"$root/e2e/cluster" down --dir "$work/cluster" >/dev/null 2>&1; rm -rf "$work"' EXIT
+  trap 'take_down "$work/cluster"; rm -rf "$work"' EXIT
+  trap 'exit 130' INT TERM
   "$root/e2e/cluster" up --dir "$work/cluster" --nodes 0
   eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
   for part in crds install install/overlays/direct install/overlays/extender; do kubectl apply -k "$root/$part" >/dev/null; done

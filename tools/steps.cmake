@@ -21,7 +21,7 @@ set(NODES LANE node ${INSTALLED})
 
 set(BUILD "cmake --preset $P && cmake --build --preset $P --target")
 # The limits on output are high, because the count is at the end of a test's output.
-set(UNIT_TESTS "ctest --preset $P -L unit -j $(nproc) --no-tests=error --output-junit $JUNIT \
+set(UNIT_TESTS "ctest --preset $P -L unit -j $(nproc) --no-tests=error --output-junit \"$JUNIT\" \
 --test-output-size-passed 1000000 --test-output-size-failed 1000000")
 # If the kernel randomises more than 28 bits of mappings, ThreadSanitizer of GCC 12 cannot place its shadow memory.
 set(FIXED_ADDRESSES "$(setarch --addr-no-randomize true 2>/dev/null && echo setarch --addr-no-randomize)")
@@ -76,7 +76,6 @@ berth_step(rights "e2e/rights.sh compare" LANE cluster MINUTES 5
   NEEDS conformance conformance-agent agent controller install reclaim counted extender)
 # Runs while no other cluster has nodes, because it compares the machine before and after.
 berth_step(cluster "e2e/cluster_test.sh" LANE node MINUTES 15 NEEDS cluster-build
-  AFTER install reclaim counted extender demo docs
-  DEPENDS_ONLY_ON e2e/cluster e2e/cluster_test.sh e2e/clusterctl e2e/kubernetes e2e/runtime)
+  AFTER install reclaim counted extender demo docs bench)
 berth_step(scenarios-counts "e2e/scenarios/counts.py" ${CLUSTER} LANE alone LABELS sweep)
 berth_step(counted-alone "BERTH_ALONE=1 BERTH_SWEEP= e2e/counted.sh build classic edits" ${NODES} LANE alone LABELS sweep)

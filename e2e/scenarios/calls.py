@@ -27,11 +27,15 @@ class Runtime:
         """Repeats the call while berth answers "try again". Returns the addresses in the result."""
         end = time.monotonic() + GIVE_UP_SECONDS
         while True:
-            done = subprocess.run(self.node.inside("/opt/cni/bin/berth"), input=self._stdin, text=True,
-                                  capture_output=True, check=False,
-                                  env={"CNI_COMMAND": verb, "CNI_CONTAINERID": container, "CNI_IFNAME": "eth0",
-                                       "CNI_NETNS": "/proc/1/ns/net", "CNI_PATH": "/opt/cni/bin", "PATH": os.environ["PATH"]})
-            answer = json.loads(done.stdout or "{}")
+            try:
+                done = subprocess.run(self.node.inside("/opt/cni/bin/berth"), input=self._stdin, text=True,
+                                      capture_output=True, check=False, timeout=GIVE_UP_SECONDS,
+                                      env={"CNI_COMMAND": verb, "CNI_CONTAINERID": container, "CNI_IFNAME": "eth0",
+                                           "CNI_NETNS": "/proc/1/ns/net", "CNI_PATH": "/opt/cni/bin",
+                                           "PATH": os.environ["PATH"]})
+                answer = json.loads(done.stdout or "{}")
+            except (ValueError, subprocess.TimeoutExpired) as error:
+                raise Failure(f"{verb} on {self.node.name}: {error!r}") from error
             if done.returncode == 0:
                 return {one["address"].split("/")[0] for one in answer.get("ips", [])}
             if answer.get("code") != TRY_AGAIN or time.monotonic() > end:
@@ -64,8 +68,8 @@ class Caller(threading.Thread):
                 self.runtime.call("ADD", container)
                 self.seconds.append(time.monotonic() - started)
                 self.runtime.call("DEL", container)
-        except Failure as failure:
-            self.problems.append(str(failure))
+        except Exception as error:  # a caller that has ended must not look like a caller whose calls succeeded
+            self.problems.append(str(error) if isinstance(error, Failure) else repr(error))
 
 
 class Callers:

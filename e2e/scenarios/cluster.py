@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,17 @@ def run(*command: str, stdin: str | None = None, environment: dict[str, str] | N
     if done.returncode != 0:
         raise Failure(f"{shlex.join(command)[:200]}: {(done.stderr.strip() or done.stdout.strip())[-600:]}")
     return done.stdout
+
+
+def end_once_by_signal() -> None:
+    """SIGINT and SIGTERM raise SystemExit, so that the program takes its cluster down. A further signal does not interrupt this."""
+    def end(number: int, _: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGTERM, end)
 
 
 def until(what: str, limit: float, condition: Callable[[], object], pause: float = 0.2) -> float:

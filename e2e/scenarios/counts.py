@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cluster import ROOT, Cluster, Failure, cpu_seconds, resident_megabytes, until
+from cluster import ROOT, Cluster, Failure, cpu_seconds, end_once_by_signal, resident_megabytes, until
 
 NODES = 1000
 RISING = 100  # nodes that get a second block at the same time
@@ -158,6 +158,7 @@ SCENARIOS: tuple[Callable[[Numbers], str], ...] = (Numbers.pods_that_come_and_go
 
 
 def main() -> int:
+    end_once_by_signal()
     names = sys.argv[1:]
     chosen = [one for one in SCENARIOS if not names or one.__name__ in names]
     if unknown := set(names) - {one.__name__ for one in SCENARIOS}:

@@ -4,7 +4,6 @@ two nodes with berth. Pods stay from one scenario to the next.
 import contextlib
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from cluster import BERTHCTL, ROOT, Cluster, Failure, Node, until
+from cluster import BERTHCTL, ROOT, Cluster, Failure, Node, end_once_by_signal, until
 from witness import Witness
 
 HERE = Path(__file__).resolve().parent
@@ -89,6 +88,8 @@ class Steps:
                 except Failure as failure:
                     if not through_outages:
                         problems.append(str(failure))
+                except Exception as error:  # churn that has ended must not look like churn without a problem
+                    problems.append(repr(error))
 
         def check() -> None:
             if problems:
@@ -154,8 +155,7 @@ def go_through(steps: AnySteps, chosen: list[Callable[[AnySteps], str]]) -> int:
 def main(kind: type[AnySteps], scenarios: tuple[Callable[[AnySteps], str], ...], more_images: tuple[Path, ...] = ()) -> int:
     """Makes a cluster, runs the scenarios that the command line names, or all, and takes the cluster down. Loads this tree's
     image and `more_images` into the nodes."""
-    # SIGTERM must also take the cluster down.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_once_by_signal()
     names = sys.argv[1:]
     chosen = [one for one in scenarios if not names or one.__name__ in names]
     if unknown := set(names) - {one.__name__ for one in scenarios}:
