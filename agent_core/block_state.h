@@ -90,7 +90,7 @@ struct Round {
   ipam::BlockView before = {};
   ipam::Block after = {};
   bool asks_for_all = false;
-  std::map<ipam::BlockOffset, ipam::Attachment> carried = {};      // handed-out addresses that the patch carries
+  ipam::OffsetSet carried = {};                                    // handed-out addresses that the patch carries
   Now asked = {};                                                  // when the request under way was sent
   Error conflict = {.code = ErrorCode::kConflict, .message = {}};  // answer to the last patch, for kConflictRead
 };
