@@ -272,6 +272,8 @@ void Core::AfterConflictRead(BlockState& state, Round& round, const Expected<Blo
 Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, News& news) {
   const bool is_same = state.view->uid == seen->uid && seen->node == options_.self.node;
   if (is_same && VersionOf(*seen) < VersionOf(*state.view)) See(state, seen, now, news);
+  // This version may be older than the restore. If it is newer, the fence meets a conflict, which shows it.
+  state.observed = nullptr;
   // The data of the other blocks may be old, too: for each block a write has to succeed before the core hands out an
   // address.
   for (const auto& [name, other] : blocks_) {
