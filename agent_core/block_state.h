@@ -106,7 +106,7 @@ struct BlockState {
   std::optional<ipam::StandbyPlan> standby_plan;
 
   // is_failing to is_contested(): whether addresses on standby may be given.
-  bool is_failing = false;  // until a patch succeeds: a patch failed, a backup was restored, or a foreign agent wrote
+  bool is_failing = false;  // until a patch succeeds: a patch failed, or a foreign agent wrote
   // Request time of the last successful patch or unchanged read, since boot.
   std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();
   bool must_fence = false;  // the next patch raises `agent`; no address is handed out before it has succeeded

@@ -274,12 +274,9 @@ Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, New
   if (is_same && VersionOf(*seen) < VersionOf(*state.view)) See(state, seen, now, news);
   // This version may be older than the restore. If it is newer, the fence meets a conflict, which shows it.
   state.observed = nullptr;
-  // The data of the other blocks may be old, too: for each block a write has to succeed before the core hands out an
+  // The data of the other blocks may be old, too: for each block a fence has to succeed before the core hands out an
   // address.
-  for (const auto& [name, other] : blocks_) {
-    other->is_failing = true;
-    Distrust(*other);
-  }
+  for (const auto& [name, other] : blocks_) Distrust(*other);
   if (!is_same) Forget(state, news);
   news.reports.push_back({.kind = Report::Kind::kWentBack, .block = seen->name});
   return {.code = ErrorCode::kUnavailable,
