@@ -90,7 +90,7 @@ struct Round {
   ipam::BlockView before = {};
   ipam::Block after = {};
   bool asks_for_all = false;
-  std::map<ipam::BlockOffset, ipam::Attachment> carried = {};      // handed-out addresses that the patch carries
+  ipam::OffsetSet carried = {};                                    // handed-out addresses that the patch carries
   Now asked = {};                                                  // when the request under way was sent
   Error conflict = {.code = ErrorCode::kConflict, .message = {}};  // answer to the last patch, for kConflictRead
 };
@@ -106,7 +106,7 @@ struct BlockState {
   std::optional<ipam::StandbyPlan> standby_plan;
 
   // The fields from is_failing to is_contested() say whether addresses on standby may be given.
-  bool is_failing = false;  // no patch has succeeded since a failed patch, a restored backup or a foreign agent's write
+  bool is_failing = false;  // no patch has succeeded since a failed patch or a foreign agent's write
   // Request time of the last successful patch or unchanged read, since boot.
   std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();
   bool must_fence = false;  // the next patch raises `agent`; no address is handed out before it has succeeded

@@ -101,7 +101,7 @@ std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now
     Finish(one, std::unexpected(AsUnknownIfInDoubt(state, round, std::move(error))), news);
   }
   round.changes = std::move(plan.applied);
-  round.carried = std::move(plan.carried);
+  round.carried = plan.carried;
   state.standby_plan = std::move(plan.standby_plan);
   state.leaving = plan.leaving;
   state.attachments_in_flight.merge(plan.touched);
@@ -272,12 +272,11 @@ void Core::AfterConflictRead(BlockState& state, Round& round, const Expected<Blo
 Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, News& news) {
   const bool is_same = state.view->uid == seen->uid && seen->node == options_.self.node;
   if (is_same && VersionOf(*seen) < VersionOf(*state.view)) See(state, seen, now, news);
-  // The data of the other blocks may be old, too: for each block a write has to succeed before the core hands out an
+  // This version may be older than the restore. If it is newer, the fence meets a conflict, which shows it.
+  state.observed = nullptr;
+  // The data of the other blocks may be old, too: for each block a fence has to succeed before the core hands out an
   // address.
-  for (const auto& [name, other] : blocks_) {
-    other->is_failing = true;
-    Distrust(*other);
-  }
+  for (const auto& [name, other] : blocks_) Distrust(*other);
   if (!is_same) Forget(state, news);
   news.reports.push_back({.kind = Report::Kind::kWentBack, .block = seen->name});
   return {.code = ErrorCode::kUnavailable,
@@ -293,18 +292,16 @@ BlockView Core::End(BlockState& state) {
 }
 
 void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
-  for (const auto& [offset, attachment] : round.carried) {
-    const auto one = state.handed_out.find(offset);
-    if (one == state.handed_out.end() || one->second.attachment != attachment) continue;
+  for (const ipam::BlockOffset offset : round.carried) {
+    const HandedOut& one = state.handed_out.at(offset);
     // If the attachment's entry is not at the address, another writer wrote another entry there, or moved the
     // attachment's entry to another address. But if a DEL gave the address back, the entry is missing on purpose.
-    const bool is_in = ipam::AttachmentOf(TextAt(*state.view, offset)) == attachment;
-    if (!attachment.empty() && !is_in && !IsGivenBack(state, attachment)) {
-      news.reports.push_back(
-          {.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one->second.entry});
+    const bool is_in = ipam::AttachmentOf(TextAt(*state.view, offset)) == one.attachment;
+    if (!one.is_set_aside() && !is_in && !IsGivenBack(state, one.attachment)) {
+      news.reports.push_back({.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one.entry});
     }
-    if (one->second.id != 0) news.settled.push_back(one->second.id);
-    state.handed_out.erase(one);
+    if (one.id != 0) news.settled.push_back(one.id);
+    state.handed_out.erase(offset);
   }
 }
 

@@ -164,10 +164,7 @@ void ExploredWorld::HashRound(const Round& round, Hasher& out) const {
   if (round.awaits == Round::Awaits::kNothing) return;
   if (round.before != nullptr) out.AddBlock(*round.before);
   out.AddBlock(round.after);
-  for (const auto& [offset, attachment] : round.carried) {
-    out.Add('k', offset);
-    out.AddAttachment(attachment);
-  }
+  for (const ipam::BlockOffset offset : round.carried) out.Add('k', offset);
 }
 
 void ExploredWorld::HashPending(const PendingChange& one, Hasher& out) const {

@@ -43,7 +43,7 @@ void LeaveHandedOut(const BlockState& state, const Round& round, Plan& plan) {
     // A change of the round changed or removed the entry, and must not get lost.
     const bool is_changed = !there || TextAt(plan.after, *there) != one.entry;
     if (MayGo(item, round) || is_changed || TextAt(*plan.before, *there) == one.entry) {
-      plan.carried.emplace(offset, one.attachment);
+      plan.carried.insert(offset);
     } else {
       if (*there == offset) plan.after.allocations.erase(offset);
       plan.after.standby.insert(offset);
@@ -78,7 +78,7 @@ Plan PlanPatch(const BlockState& state, const Round& round, const PlanOptions& o
   for (const ipam::BlockOffset offset : plan.before->standby) {
     if (!plan.after.standby.contains(offset)) plan.leaving.insert(offset);
   }
-  for (const auto& [offset, attachment] : plan.carried) plan.touched.insert(attachment);
+  for (const ipam::BlockOffset offset : plan.carried) plan.touched.insert(state.handed_out.at(offset).attachment);
   for (const auto& [offset, text] : plan.before->allocations) {
     const std::string_view attachment = ipam::AttachmentOf(text);
     if (!attachment.empty() && ipam::AttachmentOf(TextAt(plan.after, offset)) != attachment) {

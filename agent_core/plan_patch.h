@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,7 +26,7 @@ struct Plan {
   ipam::Block after;
   std::vector<PendingChange> applied;                    // changes of the round that the patch contains
   std::vector<std::pair<PendingChange, Error>> refused;  // the other changes, which cannot be applied
-  std::map<ipam::BlockOffset, ipam::Attachment> carried;
+  ipam::OffsetSet carried;                               // handed-out addresses that the patch carries
   ipam::OffsetSet leaving;
   std::set<ipam::Attachment> touched;             // attachments whose entries the patch adds, changes or removes
   std::vector<ipam::BlockOffset> given_back;      // offsets in `to_restore` that have no entry after the patch

@@ -46,14 +46,14 @@ void Overwrite(BlockState& state, ipam::BlockOffset offset, const char* was, con
 }
 
 // Returns for example "10.55.0.0=a1 | applied 1 | carries 2=a2 | leaving 1 | touches a1 | touches b1".
-std::string ShownPlan(const Plan& plan) {
+std::string ShownPlan(const BlockState& state, const Plan& plan) {
   std::string shown = ShownDifference(*plan.before, plan.after);
   for (const PendingChange& one : plan.applied) shown += " | applied " + std::to_string(one.id);
   for (const auto& [one, error] : plan.refused) {
     shown += " | " + std::to_string(one.id) + " fails: " + std::string(ToString(error.code));
   }
-  for (const auto& [offset, attachment] : plan.carried) {
-    shown += " | carries " + std::to_string(offset) + "=" + NameOf(attachment);
+  for (const ipam::BlockOffset offset : plan.carried) {
+    shown += " | carries " + std::to_string(offset) + "=" + NameOf(state.handed_out.at(offset).attachment);
   }
   if (!plan.leaving.empty()) shown += " | leaving " + ShownOffsets(plan.leaving);
   for (const ipam::Attachment& one : plan.touched) shown += " | touches " + NameOf(one);
@@ -80,7 +80,7 @@ TEST_P(PlannedPatch, IsThis) {
   state.view = std::make_shared<const ipam::Block>(block);
   Round round;
   GetParam().arrange(state, round);
-  EXPECT_EQ(ShownPlan(PlanPatch(state, round, GetParam().options)), GetParam().want);
+  EXPECT_EQ(ShownPlan(state, PlanPatch(state, round, GetParam().options)), GetParam().want);
 }
 
 const PlanCase kPlanCases[] = {

@@ -164,6 +164,21 @@ TEST(Linger, IsAsLongAsAPatchWithinBounds) {
   EXPECT_EQ(Core::LingerOf(state), kLingerMax);
 }
 
+TEST(HasDeferred, IsTrueUntilTheDeferredChangeIsWritten) {
+  TrustedCore one;
+  News news;
+  EXPECT_FALSE(one.core.HasDeferred());
+  one.core.SubmitDeferred(*one.state, Releasing("b1"), kLinger, kTrustNow);
+  EXPECT_TRUE(one.core.HasDeferred());
+  one.state->is_sending = true;
+  one.core.Begin(*one.state, kTrustNow.steady);
+  ipam::Block written = std::get<Write>(one.core.Next(*one.state, kTrustNow, news)).after;
+  EXPECT_TRUE(one.core.HasDeferred());
+  written.resource_version = "2";
+  one.core.Answer(*one.state, std::make_shared<const ipam::Block>(written), kTrustNow, kTrustNow, news);
+  EXPECT_FALSE(one.core.HasDeferred());
+}
+
 TEST(Version, IsANumberOrNothing) {
   EXPECT_EQ(VersionOf("17"), 17U);
   for (const char* const other : {"", "abc", "17a", "-1", "99999999999999999999"}) EXPECT_EQ(VersionOf(other), 0U);
