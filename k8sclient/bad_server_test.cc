@@ -106,7 +106,7 @@ const FaultCase kFaultCases[] = {
      [](Peer& peer) {
        AfterARequest(peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
        const std::string chunk = "10000\r\n" + std::string(0x10000, 'x') + "\r\n";
-       for (int i = 0; i < 200; ++i) peer.Send(chunk);
+       for (std::size_t i = 0; i <= kObjectBytesMax / 0x10000; ++i) peer.Send(chunk);
        peer.AwaitClose();
      },
      ErrorCode::kInternal,
