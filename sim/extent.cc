@@ -14,6 +14,10 @@ namespace {
 
 // A second space changes most of a history, so few histories have it.
 constexpr const char* kSpaces = "spaces";
+// Faults that were added later. Another seed decides about them, so that the other faults of a seed stay the same.
+constexpr const char* kOddPods = "odd-pods";
+constexpr std::uint64_t kOneInHasOddPods = 4;
+constexpr std::uint64_t kOtherSeed = 0x6f64642d706f6473;
 
 }  // namespace
 
@@ -32,6 +36,7 @@ std::set<std::string> Extent::AllFaults() {
 std::set<std::string> Extent::KnownFaults() {
   std::set<std::string> faults = AllFaults();
   faults.insert(kSpaces);
+  faults.insert(kOddPods);
   return faults;
 }
 
@@ -48,6 +53,8 @@ std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
   }
   constexpr std::uint64_t kOneInHasSpaces = 8;
   if (random() % kOneInHasSpaces == 0) faults.insert(kSpaces);
+  std::mt19937_64 other(seed ^ kOtherSeed);
+  if (other() % kOneInHasOddPods == 0) faults.insert(kOddPods);
   return faults;
 }
 
