@@ -28,7 +28,7 @@ namespace {
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocks(crds::kBlocksPath);
-constexpr Nanos kHistoryMax = std::chrono::hours(30);
+constexpr Nanos kHistoryMax = std::chrono::hours(40);
 constexpr std::uint64_t kDayOneIn = 64;
 // No random event happens after this time: a person may wait for minutes for a controller, and containers live for
 // seconds, so the history might never end.

@@ -44,7 +44,7 @@ struct Extent {
   // AllFaults, and the faults that are drawn apart.
   [[nodiscard]] static std::set<std::string> KnownFaults();
   // Half of the seeds have all faults, the others two to eleven: few faults find defects that many faults hide.
-  // `spaces` and `odd-pods` are drawn apart: few seeds have them.
+  // `spaces`, `odd-pods` and `refused-for-hours` are drawn apart: few seeds have them.
   [[nodiscard]] static std::set<std::string> DrawFaults(std::uint64_t seed);
 };
 
@@ -162,11 +162,14 @@ class World {
   // Waits until the pool has no held entry, at most 30 s.
   void AwaitUnused(const std::string& pool);
   void GiveBackBlocksOf(const std::string& pool);
-  // The API server refuses each write of one block for up to an hour.
+  // The API server refuses each write of one block for up to an hour, or for up to five.
   void RefuseBlock();
   void RefuseBlockFor(const nlohmann::json& block, Nanos time);
   // Checks the rule `apart`. Requires: no other fault happens.
   void CheckApart(const nlohmann::json& refused);
+  // All containers end, and the rules `quiet` and `growth` are checked while the block is refused. Requires: as
+  // CheckApart.
+  void CheckRestWhileRefused(const nlohmann::json& refused);
   void TroublePools(const std::vector<Machine*>& machines);
   // Starts a tenant's pod with an odd network configuration.
   void StartTenant(Machine& machine);
