@@ -38,15 +38,15 @@ constexpr std::string_view kUnschedulable = "Unschedulable";
 constexpr std::string_view kForegroundFinalizer = "foregroundDeletion";
 constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
-constexpr std::size_t kListMax = 4096;  // limit of taints, conditions or addresses: more than any object has
-constexpr std::size_t kTextMax = 1 << 16;
+// The lists and texts have no limits here: the API server limits the size of an object, but neither how many conditions
+// a pod has nor how long their texts are. A pod that ReadPod refused would not be in the world, and count as gone.
 
 // Leaves out addresses that cannot be read. It does not leave out the whole pod, because a pod that is not in the world
 // counts as gone.
 std::vector<ipam::Address> ReadAddresses(const FieldReader& status) {
   std::vector<ipam::Address> addresses;
-  status.ForEach("podIPs", kListMax, [&addresses](const FieldReader& one) {
-    const auto address = ipam::Address::Parse(one.String("ip", kTextMax));
+  status.ForEach("podIPs", kUnbounded, [&addresses](const FieldReader& one) {
+    const auto address = ipam::Address::Parse(one.String("ip", kUnbounded));
     if (address) addresses.push_back(*address);
   });
   return addresses;
@@ -90,7 +90,7 @@ Expected<SeenPod> ReadPod(json object) {
   const FieldReader metadata = document.Object("metadata");
   const FieldReader spec = document.Object("spec");
   const FieldReader status = document.Object("status");
-  const std::string phase = status.String("phase", kTextMax);
+  const std::string phase = status.String("phase", kUnbounded);
   // Limit the number, because Kubernetes allows any number.
   const auto seconds_of = [](const FieldReader& fields, const char* name) {
     using Limits = std::numeric_limits<std::int64_t>;
@@ -109,12 +109,12 @@ Expected<SeenPod> ReadPod(json object) {
               .is_cascading = meta->deleting() && std::ranges::count(meta->finalizers, kForegroundFinalizer) > 0};
   const std::int64_t grace = std::max(ordinary.value_or(pod.grace.count()), deletion.value_or(0));
   pod.grace = std::chrono::seconds(std::clamp(grace, std::int64_t{0}, kGraceMaxSeconds));
-  status.ForEach("conditions", kListMax, [&pod](const FieldReader& condition) {
-    const std::string type = condition.String("type", kTextMax);
-    if (type == kSandboxCondition) pod.has_sandbox = condition.String("status", kTextMax) == "True";
+  status.ForEach("conditions", kUnbounded, [&pod](const FieldReader& condition) {
+    const std::string type = condition.String("type", kUnbounded);
+    if (type == kSandboxCondition) pod.has_sandbox = condition.String("status", kUnbounded) == "True";
     if (type != kScheduledCondition) return;
     pod.is_unschedulable =
-        condition.String("status", kTextMax) == "False" && condition.String("reason", kTextMax) == kUnschedulable;
+        condition.String("status", kUnbounded) == "False" && condition.String("reason", kUnbounded) == kUnschedulable;
   });
   // The scheduler places no pod that has ended or that somebody deleted. A finalizer may keep such a pod for long.
   if (pod.is_terminal || meta->deleting()) pod.is_unschedulable = false;
@@ -153,15 +153,15 @@ Expected<SeenNode> ReadNode(json object) {
                 .resource_version = std::move(meta->resource_version),
                 .labels = crds::LabelsOf(object)};
   std::string ready;
-  document.Object("status").ForEach("conditions", kListMax, [&ready](const FieldReader& condition) {
-    if (condition.String("type", kTextMax) == "Ready") ready = condition.String("status", kTextMax);
+  document.Object("status").ForEach("conditions", kUnbounded, [&ready](const FieldReader& condition) {
+    if (condition.String("type", kUnbounded) == "Ready") ready = condition.String("status", kUnbounded);
   });
   node.is_ready = ready == "True";
   // A kubelet that starts again reports Ready=False before it reports Ready=True. Then the machine is on, even if the
   // Node still has the taint.
   const bool is_heard = node.is_ready || ready == "False";
-  document.Object("spec").ForEach("taints", kListMax, [&](const FieldReader& taint) {
-    if (taint.String("key", kTextMax) == kOutOfService && !is_heard) node.is_out_of_service = true;
+  document.Object("spec").ForEach("taints", kUnbounded, [&](const FieldReader& taint) {
+    if (taint.String("key", kUnbounded) == kOutOfService && !is_heard) node.is_out_of_service = true;
   });
   node.taints = ReadTaints(k8sclient::ValueAt(object, "spec"));
   ReadNumbers(k8sclient::ValueAt(object, "status"), node);
@@ -191,7 +191,7 @@ Expected<SeenLease> ReadLease(json object) {
   Problem problem{.object = "Lease " + meta->name};
   const FieldReader document(object, problem);
   SeenLease lease{.node = std::move(meta->name),
-                  .renewed = document.Object("spec").String("renewTime", kTextMax),
+                  .renewed = document.Object("spec").String("renewTime", kUnbounded),
                   .version = k8sclient::ParseVersion(meta->resource_version)};
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return lease;

@@ -151,6 +151,20 @@ TEST(ReadPod, ReadsAPodWithAVeryLongGraceAndAnUnreadableAddress) {
   EXPECT_EQ(ReadPod(object).value().grace, std::chrono::seconds(0));
 }
 
+// Kubernetes limits neither the number of a pod's conditions nor the length of their reasons.
+TEST(ReadPod, ReadsAPodWithVeryManyConditionsAndAVeryLongReason) {
+  constexpr int kMany = 5'000;
+  json object = PodObject();
+  json& conditions = object["status"]["conditions"];
+  for (int i = 0; i < kMany; ++i) conditions.push_back({{"type", "example.com/c" + std::to_string(i)}});
+  conditions.push_back({{"type", "PodScheduled"}, {"status", "False"}, {"reason", std::string(100'000, 'r')}});
+  conditions.push_back({{"type", "PodReadyToStartContainers"}, {"status", "True"}});
+  const auto pod = ReadPod(object);
+  ASSERT_TRUE(pod.has_value()) << pod.error().message;
+  EXPECT_TRUE(pod->has_sandbox);
+  EXPECT_FALSE(pod->is_unschedulable);
+}
+
 TEST(ReadPod, RefusesAPodWhosePodIPsIsNoList) {
   json object = PodObject();
   object["status"]["podIPs"] = "10.55.0.7";
@@ -168,6 +182,19 @@ TEST(ReadNode, ReadsReadinessAndTheOutOfServiceTaint) {
   object["spec"]["taints"] = {{{"key", "node.kubernetes.io/out-of-service"}, {"effect", "NoExecute"}}};
   EXPECT_FALSE(ReadNode(object).value().is_ready);
   EXPECT_TRUE(ReadNode(object).value().is_out_of_service);
+}
+
+TEST(ReadNode, ReadsANodeWithVeryManyConditionsAndTaints) {
+  constexpr int kMany = 5'000;
+  json object = {{"metadata", {{"name", "n1"}, {"uid", "u"}, {"resourceVersion", "1"}}}};
+  for (int i = 0; i < kMany; ++i) {
+    object["status"]["conditions"].push_back({{"type", "example.com/c" + std::to_string(i)}});
+    object["spec"]["taints"].push_back({{"key", "example.com/t" + std::to_string(i)}, {"effect", "NoSchedule"}});
+  }
+  object["status"]["conditions"].push_back({{"type", "Ready"}, {"status", "True"}});
+  const auto node = ReadNode(object);
+  ASSERT_TRUE(node.has_value()) << node.error().message;
+  EXPECT_TRUE(node->is_ready);
 }
 
 TEST(ReadNode, IgnoresTheOutOfServiceTaintOnceTheKubeletReportsAgain) {

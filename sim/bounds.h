@@ -20,15 +20,16 @@ class Bounds {
 
   // Checks the rule `storm` in each minute. Never returns.
   void WatchForStorms();
-  // Checks the rule `quiet` in a minute without CNI calls.
-  void CheckQuiet(Nanos cooldown);
+  // Checks the rule `quiet` in a minute without CNI calls. `refused`: number of addresses in a block whose writes the
+  // API server refuses.
+  void CheckQuiet(Nanos cooldown, std::size_t refused = 0);
   // BeginSteady and EndSteady check the rule `no-list`. Between the two calls, `containers` containers start and end on
   // each node, without faults.
   void BeginSteady();
   void EndSteady(int containers);
-  // Checks the rule `growth`. Requires: no address is held. Takes twelve minutes, until the programs have forgotten
-  // what they keep for a while.
-  void CheckGrowth();
+  // Checks the rule `growth`. Requires: no address is held, except `refused` addresses in a block whose writes the API
+  // server refuses. Takes twelve minutes, until the programs have forgotten what they keep for a while.
+  void CheckGrowth(std::size_t refused = 0);
 
  private:
   [[nodiscard]] std::uint64_t calls() const;

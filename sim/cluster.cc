@@ -37,6 +37,9 @@ constexpr const char* kUnknown = "Unknown";
 // The store's collection of Leases: the path has no namespace.
 constexpr const char* kLeases = "/apis/coordination.k8s.io/v1/leases";
 
+// The annotation of mirror pods.
+constexpr const char* kMirrorOf = "kubernetes.io/config.mirror";
+
 constexpr const char* kNamespaces = "/api/v1/namespaces";
 
 // The garbage collector sends at most 40 requests per second. It looks again when it has deleted all that it has found.
@@ -57,6 +60,11 @@ std::string PathOfPod(const std::string& name) {
 std::chrono::seconds AnyGrace() {
   constexpr std::array kGraces{kGrace, kGrace, kGrace, std::chrono::seconds(1), std::chrono::seconds(90)};
   return kGraces.at(Below(kGraces.size()));
+}
+
+bool IsMirror(const json& pod) {
+  const json annotations = pod["metadata"].value("annotations", json::object());
+  return annotations.contains(kMirrorOf);
 }
 
 std::string NewUid(std::uint64_t number) { return fmt::format("{:08x}-0000-4000-8000-000000000000", number); }
@@ -188,7 +196,7 @@ void Cluster::TakeOutOfService(const std::string& node) {
     object["spec"]["taints"] = json::array({taint});
   }));
   for (const json& pod : store_.Objects(Pods())) {
-    if (NodeOf(pod) != node || pod["metadata"].contains("annotations")) continue;
+    if (NodeOf(pod) != node || IsMirror(pod)) continue;
     const std::string name = pod["metadata"]["name"];
     static_cast<void>(store_.Change(Pods(), name, [](json& object) { object["status"]["phase"] = "Failed"; }));
     store_.Remove(Pods(), name);
@@ -223,10 +231,11 @@ void Cluster::AwaitConnection(const std::string& node) const {
 Pod Cluster::StartPod(const std::string& node, const std::string& name) {
   Pod pod{.name = name, .uid = NewUid(++started_), .grace = AnyGrace()};
   if (store_.Change(Pods(), pod.name, [](json&) {})) pod.name += "-" + std::to_string(started_);
-  store_.Put(Pods(),
-             {{"metadata", {{"name", pod.name}, {"namespace", kNamespace}, {"uid", pod.uid}}},
-              {"spec", {{"nodeName", node}, {"terminationGracePeriodSeconds", pod.grace.count()}}},
-              {"status", {{"phase", "Pending"}}}});
+  json object = {{"metadata", {{"name", pod.name}, {"namespace", kNamespace}, {"uid", pod.uid}}},
+                 {"spec", {{"nodeName", node}, {"terminationGracePeriodSeconds", pod.grace.count()}}},
+                 {"status", {{"phase", "Pending"}}}};
+  odd_pods_.Create(pod, object);
+  store_.Put(Pods(), object);
   return pod;
 }
 
@@ -281,6 +290,7 @@ void Cluster::MarkTerminating(const Pod& pod) {
     if (object["metadata"]["uid"] != pod.uid) return;
     object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
     object["metadata"]["deletionGracePeriodSeconds"] = pod.grace.count();
+    odd_pods_.Delete(pod, object["metadata"]);
   }));
 }
 
@@ -328,7 +338,7 @@ void Cluster::PutMirror(const std::string& name) {
                {{"name", name},
                 {"namespace", kNamespace},
                 {"uid", NewUid(++started_)},
-                {"annotations", {{"kubernetes.io/config.mirror", one.pod.uid}}}}},
+                {"annotations", {{kMirrorOf, one.pod.uid}}}}},
               {"spec", {{"nodeName", one.node}, {"terminationGracePeriodSeconds", kGrace.count()}}},
               {"status", {{"phase", "Pending"}}}});
   PutStatus(one.pod, one.addresses);
@@ -342,10 +352,12 @@ void Cluster::PutStatus(const Pod& pod, const std::set<std::string>& addresses) 
     json& status = object["status"];
     const char* const has_sandbox = addresses.empty() ? "False" : "True";
     status["conditions"] = json::array({{{"type", "PodReadyToStartContainers"}, {"status", has_sandbox}}});
-    if (addresses.empty()) return;
-    status["phase"] = "Running";
-    status["podIPs"] = json::array();
-    for (const std::string& address : addresses) status["podIPs"].push_back({{"ip", address}});
+    if (!addresses.empty()) {
+      status["phase"] = "Running";
+      status["podIPs"] = json::array();
+      for (const std::string& address : addresses) status["podIPs"].push_back({{"ip", address}});
+    }
+    odd_pods_.Report(object["metadata"], status, !addresses.empty());
   }));
 }
 
@@ -440,8 +452,7 @@ void Cluster::Restore(const k8sclient::testing::ModelApi::Backup& backup) {
 
 void Cluster::TellAgain(const json& pod, const json& known, bool is_newest) {
   const std::string name = pod["metadata"]["name"];
-  const bool is_mirror = pod["metadata"].contains("annotations");
-  const bool is_over = is_mirror ? !static_pods_.contains(name) : known.is_null();
+  const bool is_over = IsMirror(pod) ? !static_pods_.contains(name) : known.is_null();
   if (is_over) {
     story_.Tell(name + " is in the store again, and ends");
     const json same = {{"preconditions", {{"uid", pod["metadata"]["uid"]}}}};

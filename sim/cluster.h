@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "k8sclient/testing/model_api.h"
+#include "sim/odd_pods.h"
 #include "sim/scheduler.h"
 #include "sim/story.h"
 
@@ -29,6 +30,7 @@ struct Pod {
   bool is_static = false;
   std::int64_t units = 0;  // requested units of the extended resource; 0: none, and no scheduler places the pod
   std::chrono::seconds grace = kGrace;
+  bool has_long_grace = false;  // the API server shows a grace period of 68 years or more
 };
 
 class Cluster {
@@ -110,6 +112,10 @@ class Cluster {
   void EndPod(const Pod& pod);
   // From now on finalizers of other programs keep some pods after their end: for up to a minute, or for up to 20.
   void KeepFinalizers() { has_finalizers_ = true; }
+  // From now on some new pods that no scheduler places have odd fields.
+  void MakeOddPods(std::uint64_t seed) { odd_pods_.Begin(seed); }
+  // If no DEL of the pod comes, the controller waits for years (OddPods::HasLongGrace).
+  [[nodiscard]] bool EndsAfterYears(const std::string& uid) const { return odd_pods_.HasLongGrace(uid); }
   // A person deletes the mirror pod of a random static pod, and the kubelet makes it again after `time`.
   void LoseMirror(Nanos time);
 
@@ -161,6 +167,7 @@ class Cluster {
   std::set<std::string> out_of_service_;
   std::uint64_t started_ = 0;
   bool has_finalizers_ = false;
+  OddPods odd_pods_;
   std::uint64_t made_nodes_ = 0;
   int telling_ = 0;  // restored pods that their kubelets have not reported yet
   bool renews_when_cut_off_ = false;

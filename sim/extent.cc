@@ -14,6 +14,12 @@ namespace {
 
 // A second space changes most of a history, so few histories have it.
 constexpr const char* kSpaces = "spaces";
+// Faults that were added later. Another seed decides about them, so that the other faults of a seed stay the same.
+constexpr const char* kOddPods = "odd-pods";
+constexpr std::uint64_t kOneInHasOddPods = 4;
+constexpr const char* kRefusedForHours = "refused-for-hours";
+constexpr std::uint64_t kOneInRefusesForHours = 16;
+constexpr std::uint64_t kOtherSeed = 0x6f64642d706f6473;
 
 }  // namespace
 
@@ -32,6 +38,8 @@ std::set<std::string> Extent::AllFaults() {
 std::set<std::string> Extent::KnownFaults() {
   std::set<std::string> faults = AllFaults();
   faults.insert(kSpaces);
+  faults.insert(kOddPods);
+  faults.insert(kRefusedForHours);
   return faults;
 }
 
@@ -48,6 +56,9 @@ std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
   }
   constexpr std::uint64_t kOneInHasSpaces = 8;
   if (random() % kOneInHasSpaces == 0) faults.insert(kSpaces);
+  std::mt19937_64 other(seed ^ kOtherSeed);
+  if (other() % kOneInHasOddPods == 0) faults.insert(kOddPods);
+  if (other() % kOneInRefusesForHours == 0) faults.insert(kRefusedForHours);
   return faults;
 }
 

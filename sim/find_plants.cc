@@ -3,6 +3,8 @@
 #include "sim/find_plants.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -57,6 +59,25 @@ std::string RowOf(const Plant& plant, std::vector<Try> tries, std::size_t found)
                      first == tries.end() ? "" : std::to_string(first->seed));
 }
 
+// Says what to do about a plant that too few tries found.
+std::string WhyFailed(const Plant& plant, const std::vector<Try>& tries, std::size_t found, const RunOptions& run) {
+  double most = 0;
+  for (const Try& one : tries) most = std::max(most, one.cpu_seconds);
+  const std::string runs = run.runs == UINT64_MAX ? "any number of" : fmt::format("at most {}", run.runs);
+  return fmt::format(
+      "FAILED: {} of {} searches found the planted defect {}. A search has {} histories and {} s of CPU; these took up "
+      "to "
+      "{:.1f} s. If other seeds find the defect sooner, write such a seed to sim/plants.txt (tools/sim-test --plants). "
+      "If "
+      "not, a change has weakened the simulator",
+      found,
+      tries.size(),
+      plant.name,
+      runs,
+      run.cpu_time.count(),
+      most);
+}
+
 }  // namespace
 
 bool FindPlants(const PlantSearch& search) {
@@ -80,9 +101,12 @@ bool FindPlants(const PlantSearch& search) {
       run.first = search.run.first + i * kSeedsApart;
       tries.push_back(TryOnce(like, run));
     }
-    const auto found =
-        static_cast<std::size_t>(std::ranges::count_if(tries, [](const Try& one) { return one.rule.has_value(); }));
-    ++(found * 10 >= tries.size() * 9 ? passed : failed);
+    const double budget = std::chrono::duration<double>(run.cpu_time).count();
+    const auto found = static_cast<std::size_t>(std::ranges::count_if(
+        tries, [budget](const Try& one) { return one.rule.has_value() && one.cpu_seconds <= budget; }));
+    const bool is_found = found * 10 >= tries.size() * 9;
+    ++(is_found ? passed : failed);
+    if (!is_found) std::printf("%s\n", WhyFailed(plant, tries, found, run).c_str());
     std::printf("%s\n", RowOf(plant, std::move(tries), found).c_str());
     std::fflush(stdout);
   }

@@ -18,7 +18,8 @@ struct PlantSearch {
 };
 
 // Prints a row of the table in docs/simulation.md for each plant, with a seed whose history finds it, and then "N
-// passed, N failed". A plant passes if at least nine of ten tries find it. Returns whether all plants pass.
+// passed, N failed". A plant passes if at least nine of ten tries find it within their CPU time. Returns whether all
+// plants pass.
 [[nodiscard]] bool FindPlants(const PlantSearch& search);
 
 }  // namespace berth::sim

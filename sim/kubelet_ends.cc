@@ -164,7 +164,7 @@ void Kubelet::OutlivePhase(const std::string& container) {
     options_.cluster->RemovePod(pod);
     Outlive(container, kForcedMax);
   } else {
-    Outlive(container, std::max(kEndedMax, pod.grace));
+    Outlive(container, pod.has_long_grace ? kForcedMax : std::max(kEndedMax, pod.grace));
   }
   Del(container);
   options_.cluster->TellAddresses(pod, node_.name(), {});

@@ -64,6 +64,17 @@ void GivePendingPodsAnAddress(std::string& text) {
   }
 }
 
+// Sets each grace period of 2^31 s and more to 0.
+void WrapLongGrace(std::string& text) {
+  constexpr std::string_view kGraceOf = "GracePeriodSeconds\":";
+  constexpr std::size_t kLong = 10;  // digits
+  for (std::size_t at = text.find(kGraceOf); at != std::string::npos; at = text.find(kGraceOf, at + 1)) {
+    const std::size_t begin = at + kGraceOf.size();
+    const std::size_t digits = text.find_first_not_of("0123456789", begin) - begin;
+    if (digits >= kLong) text.replace(begin, digits, "0");
+  }
+}
+
 void ListNoPods(const k8sclient::Request& request, Network::Answer& answer) {
   if (!IsController() || request.path != reconciler::kPodsPath || !answer || !answer->ok()) return;
   json list = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
@@ -114,6 +125,10 @@ std::vector<Plant> PlantsOfPods() {
        .what = "the controller takes a pod that somebody bound to a Node that is gone for one that lives there",
        .faults = {"ghost", "stolen"},
        .lies = ChangingText(/*to_controllers=*/true, GivePendingPodsAnAddress)},
+      {.name = "long-grace-wraps",
+       .what = "the controller takes a pod's grace period of 68 years or more for zero",
+       .faults = {"odd-pods", "slow-end", "direct"},
+       .lies = ChangingText(/*to_controllers=*/true, WrapLongGrace)},
       {.name = "pods-not-listed",
        .what = "the controller sees no pods, but finds each pod that it asks for",
        .faults = {"restart"},

@@ -28,7 +28,7 @@ namespace {
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): without memory there is no simulation
 const std::string kBlocks(crds::kBlocksPath);
-constexpr Nanos kHistoryMax = std::chrono::hours(30);
+constexpr Nanos kHistoryMax = std::chrono::hours(40);
 constexpr std::uint64_t kDayOneIn = 64;
 // No random event happens after this time: a person may wait for minutes for a controller, and containers live for
 // seconds, so the history might never end.
@@ -48,7 +48,8 @@ void ListForEver(Machine& machine) {
 }  // namespace
 
 World::World(std::uint64_t seed, Extent extent, const Plant* plant, bool is_told)
-    : extent_(std::move(extent)),
+    : seed_(seed),
+      extent_(std::move(extent)),
       plant_(plant),
       story_(is_told),
       network_(story_),
@@ -268,6 +269,7 @@ void World::Main() {
     Spawn(std::make_shared<Process>("collector"), [this] { cluster_.CollectGarbage(); });
   }
   has_replacement_ = May("replaced") && controllers_.count() > 0 && !has_backups_ && Below(2) == 0;
+  if (May("odd-pods") && !has_backups_) cluster_.MakeOddPods(seed_);
   Spawn(outside_, [this] { bounds_.WatchForStorms(); });
   agents_left_ = static_cast<int>(Below(static_cast<std::uint64_t>(extent_.agents)));
   meanwhiles_left_ = May("meanwhile") ? static_cast<int>(Below(2 * static_cast<std::uint64_t>(extent_.agents))) : 0;

@@ -41,10 +41,10 @@ struct Extent {
   std::set<std::string> faults = AllFaults();
 
   [[nodiscard]] static std::set<std::string> AllFaults();
-  // AllFaults and `spaces`.
+  // AllFaults, and the faults that are drawn apart.
   [[nodiscard]] static std::set<std::string> KnownFaults();
   // Half of the seeds have all faults, the others two to eleven: few faults find defects that many faults hide.
-  // One of eight seeds has `spaces` too.
+  // `spaces`, `odd-pods` and `refused-for-hours` are drawn apart: few seeds have them.
   [[nodiscard]] static std::set<std::string> DrawFaults(std::uint64_t seed);
 };
 
@@ -162,11 +162,14 @@ class World {
   // Waits until the pool has no held entry, at most 30 s.
   void AwaitUnused(const std::string& pool);
   void GiveBackBlocksOf(const std::string& pool);
-  // The API server refuses each write of one block for up to an hour.
+  // The API server refuses each write of one block for up to an hour, or for up to five.
   void RefuseBlock();
   void RefuseBlockFor(const nlohmann::json& block, Nanos time);
   // Checks the rule `apart`. Requires: no other fault happens.
   void CheckApart(const nlohmann::json& refused);
+  // All containers end, and the rules `quiet` and `growth` are checked while the block is refused. Requires: as
+  // CheckApart.
+  void CheckRestWhileRefused(const nlohmann::json& refused);
   void TroublePools(const std::vector<Machine*>& machines);
   // Starts a tenant's pod with an odd network configuration.
   void StartTenant(Machine& machine);
@@ -195,8 +198,11 @@ class World {
   // `gone`.
   void AwaitGivenBack();
   // A person frees what the controller does not free (docs/operations.md): addresses of static pods whose DEL a power
-  // cut destroyed, and, while a pool says that the controller frees nothing, all lost addresses.
+  // cut destroyed, addresses for which the controller would wait for years, and, while a pool says that the controller
+  // frees nothing, all lost addresses.
   void ReleaseByHand();
+  // The entry's container has ended, and the controller waits for a grace period of years (fault `odd-pods`).
+  [[nodiscard]] bool IsLateByYears(const std::string& text) const;
   // Checks the rule `braked`: the controller stops freeing addresses only if very many held entries name pods that do
   // not exist. Requires: no fault happens.
   void CheckBrake();
@@ -259,6 +265,7 @@ class World {
   // Waits until no pod is Pending that fits on a node. Rule `pending`.
   void AwaitPending();
 
+  std::uint64_t seed_;
   Extent extent_;
   const Plant* plant_;
   Story story_;

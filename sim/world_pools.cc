@@ -88,9 +88,9 @@ std::function<Addresses(const PodNetwork&)> World::AnyRequests() const {
 
 bool World::MayLoseBlocks() const {
   static const std::set<std::string> kHarmless = {
-      "block-limit", "calendar", "check",     "clocks", "compact",   "direct", "dual-stack",
-      "edit",        "gc",       "lag",       "no-del", "odd-uid",   "pause",  "pools",
-      "requests",    "sandbox",  "scheduler", "second", "selectors", "shared", "spaces"};
+      "block-limit", "calendar",  "check",  "clocks",    "compact", "direct", "dual-stack", "edit",
+      "gc",          "lag",       "no-del", "odd-pods",  "odd-uid", "pause",  "pools",      "requests",
+      "sandbox",     "scheduler", "second", "selectors", "shared",  "spaces"};
   return !std::ranges::includes(kHarmless, extent_.faults);
 }
 

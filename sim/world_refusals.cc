@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include <spdlog/fmt/fmt.h>
 
@@ -25,7 +26,12 @@ void World::RefuseBlock() {
   was_refused_ = true;
   const json& block = blocks[Below(blocks.size())];
   refused_block_ = block["metadata"]["name"];
-  Spawn(outside_, [this, block, time = Below(2) == 0 ? Nanos(1h) : Nanos(milliseconds(Below(600'000)))] {
+  constexpr std::uint64_t kMoreMs = 3 * 3'600'000;
+  // A plant is found sooner without such a refusal.
+  const Nanos time = plant_ == nullptr && May("refused-for-hours") ? 2h + Nanos(milliseconds(Below(kMoreMs)))
+                     : Below(2) == 0                               ? Nanos(1h)
+                                                                   : Nanos(milliseconds(Below(600'000)));
+  Spawn(outside_, [this, block, time] {
     RefuseBlockFor(block, time);
     refused_block_.clear();
   });
@@ -37,22 +43,48 @@ void World::RefuseBlockFor(const json& block, Nanos time) {
   constexpr Nanos kApart = 50min;
   constexpr Nanos kMoreEvery = 5min;
   constexpr Nanos kTakenOver = 70s;
+  constexpr Nanos kRestEvery = 1h;
   const int status = kStatuses.at(Below(kStatuses.size()));
   story_.Tell(fmt::format("writes of {} are refused with {} for {} s", refused_block_, status, time / 1s));
   network_.RefuseWritesOf(refused_block_, status);
   const Nanos end = Now() + time;
   bool was_checked = false;
+  Nanos next_rest = Now() + kRestEvery;
   while (Now() < end) {
     std::this_thread::sleep_for(std::min(kMoreEvery, end - Now()));
     if (Now() < end) StartMore(*machines_[Below(machines_.size())], 0s);
-    if (Now() < kApart || was_checked) continue;
-    was_checked = true;
-    CheckApart(block);
+    if (Now() < kApart) continue;
+    if (!std::exchange(was_checked, true)) CheckApart(block);
+    if (Now() < next_rest || end - Now() < kRestEvery) continue;
+    CheckRestWhileRefused(block);
+    next_rest = Now() + kRestEvery;
   }
   story_.Tell("writes of " + refused_block_ + " are accepted again");
   network_.RefuseWritesOf({}, 0);
   // An agent that could not take over the block tries again each minute.
   std::this_thread::sleep_for(kTakenOver);
+}
+
+void World::CheckRestWhileRefused(const json& refused) {
+  constexpr Nanos kEndedMax = 40min;
+  // These send requests or start pods meanwhile.
+  if (thief_ != nullptr || has_scheduler_) return;
+  for (const auto& machine : machines_) machine->kubelet.NeverHang();
+  const auto is_busy = [](const auto& machine) { return machine->churning > 0 || machine->kubelet.IsEnding(); };
+  const Nanos end = Now() + kEndedMax;
+  // A DEL of berth-direct fails as long as the block is refused, and the kubelet repeats it.
+  do {
+    for (const auto& machine : machines_) machine->kubelet.EndSettled();
+    if (Now() > end) return story_.Tell("containers wait for the refused block");
+    std::this_thread::sleep_for(1s);
+  } while (std::ranges::any_of(machines_, is_busy));
+  story_.Tell("all containers have ended, except in the refused block");
+  const json now = FindBlock(refused["metadata"]["name"]);
+  // Each of them may have a change that waits: a DEL, or the entry of an address that was on standby.
+  const std::size_t addresses =
+      now.is_null() ? 0 : now["allocations"].size() + now.value("standby", json::array()).size();
+  bounds_.CheckQuiet(pools_.cooldown(), addresses);
+  bounds_.CheckGrowth(addresses);
 }
 
 void World::CheckApart(const json& refused) {

@@ -151,6 +151,13 @@ bool World::IsPodGone(const std::string& text) const {
   return std::ranges::none_of(pods, [&](const json& pod) { return pod["metadata"]["uid"] == uid; });
 }
 
+bool World::IsLateByYears(const std::string& text) const {
+  const auto entry = ipam::ParseEntry(text);
+  const auto* const held = std::get_if<ipam::HeldEntry>(&entry);
+  if (held == nullptr || !cluster_.EndsAfterYears(held->uid)) return false;
+  return held->attachment.starts_with(reconciler::kNoNetwork) ? IsPodGone(text) : HasLost(held->attachment);
+}
+
 void World::ReleaseByHand() {
   const bool is_braked = pools_.IsBraked();
   for (const json& block : store_.Objects(kBlocksAtRest)) {
@@ -158,8 +165,9 @@ void World::ReleaseByHand() {
       const ipam::Attachment attachment(ipam::AttachmentOf(text.get_ref<const std::string&>()));
       const auto is_static = [&](const auto& machine) { return machine->kubelet.lost_static().contains(attachment); };
       const bool is_thiefs = thief_ != nullptr && Thief::IsIts(block, text.get_ref<const std::string&>());
+      const bool is_late = IsLateByYears(text);
       const bool is_false = is_braked && (is_thiefs || HasLost(attachment));
-      if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || is_false)) continue;
+      if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || is_late || is_false)) continue;
       story_.Tell("gives back what " + attachment + " had");
       FreeByHand(block["metadata"]["name"], offset, attachment);
     }
