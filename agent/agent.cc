@@ -447,17 +447,20 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   const auto pod =
       k8sclient::Get(api_,
                      k8sclient::Path({"api", "v1", "namespaces", args->pod_namespace, "pods", args->pod_name}),
-                     k8sclient::CallOptions::Within(config.ipam.timeout / 2));
+                     k8sclient::CallOptions::Within(config.ipam.timeout / 2),
+                     k8sclient::kPartialMetadata);
   if (!pod) return std::unexpected(pod.error().Within("read the pod's annotations"));
   const auto meta = crds::ParseObjectMeta(*pod, "Pod");
   if (!meta) return std::unexpected(meta.error().Within("read the pod's annotations"));
-  if (!args->pod_uid.empty() && meta->uid != args->pod_uid) {
+  auto annotations = crds::ParseAnnotations(*pod, "Pod");
+  if (!annotations) return std::unexpected(annotations.error().Within("read the pod's annotations"));
+  // For a static pod the GET returns the mirror pod: its annotation has the UID that the kubelet passes to the runtime.
+  const bool is_its = meta->uid == args->pod_uid || (*annotations)["kubernetes.io/config.mirror"] == args->pod_uid;
+  if (!args->pod_uid.empty() && !is_its) {
     return Fail(
         ErrorCode::kUnavailable,
         "pod " + args->pod_namespace + "/" + args->pod_name + " has been replaced by another pod of the same name");
   }
-  auto annotations = crds::ParseAnnotations(*pod, "Pod");
-  if (!annotations) return std::unexpected(annotations.error().Within("read the pod's annotations"));
   for (auto& [name, value] : *annotations) {
     if (name.starts_with(cni::kAnnotationPrefix)) config.annotations[name] = std::move(value);
   }

@@ -176,7 +176,8 @@ class Agent final : private BlockObserver {
     Quarantine::Blocks quarantined = {};  // blocks that the agent cannot parse
   };
   [[nodiscard]] Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
-  // Fences the node's blocks, and takes over the addresses that an earlier agent handed out.
+  // Waits until pools and the Node are listed. Then fences the node's blocks, and takes over the addresses that an
+  // earlier agent handed out.
   [[nodiscard]] Expected<void> FenceOwnBlocks();
   void RunMaintenance(const std::stop_token& stop);
   // Writes the DELs of the journal. Leaves out DELs that the API server refused a short time ago, and attachments for

@@ -152,9 +152,6 @@ Expected<void> Agent::LoadOnce() {
   if (auto fenced = FenceOwnBlocks(); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   ReplayJournal();
-  if (!view_.WaitUntilListed(kStepMax)) {
-    return Fail(ErrorCode::kUnavailable, "the agent could not list its pools and its Node in time");
-  }
   is_away_ = false;
   return {};
 }
@@ -179,6 +176,10 @@ Expected<Agent::ListedBlocks> Agent::ListOwnBlocks(k8sclient::ListOptions option
 Expected<void> Agent::FenceOwnBlocks() {
   auto listed = ListOwnBlocks({.page_size = kOwnBlocksPage});
   if (!listed) return std::unexpected(listed.error());
+  // The agent waits before it writes the first fence, because each further attempt to load writes all fences again.
+  if (!view_.WaitUntilListed(kStepMax)) {
+    return Fail(ErrorCode::kUnavailable, "the agent could not list its pools and its Node in time");
+  }
   for (const BlockView& block : listed->blocks) {
     const auto fenced = own_.Fence(block, clock_.Now() + kStepMax);
     if (fenced || fenced.error().code == ErrorCode::kNotFound) continue;

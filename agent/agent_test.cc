@@ -250,6 +250,27 @@ TEST_F(AgentTest, CallsSayWhyTheBlocksAreNotLoaded) {
   EXPECT_NE(reply.body.find("list ipblocks"), std::string::npos) << reply.body;
 }
 
+// An overloaded API server may fail these lists for minutes, and each attempt to load would fence every block again.
+TEST_F(AgentTest, FencesABlockOnlyAfterItsNodeIsListed) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  agent_.reset();
+  const auto refused = std::make_shared<std::atomic<int>>(0);
+  const auto is_listed = std::make_shared<std::atomic<bool>>(false);
+  const auto early_patches = std::make_shared<std::atomic<int>>(0);
+  api_.SetFaults([=](const k8sclient::Request& request) {
+    if (request.method == k8sclient::Method::kPatch && !*is_listed) ++*early_patches;
+    if (request.path != "/api/v1/nodes" || *is_listed) return ApiFault::kNone;
+    *is_listed = ++*refused > 2;
+    return *is_listed ? ApiFault::kNone : ApiFault::kUnavailable;
+  });
+  const int before = api_.CountOf(k8sclient::Method::kPatch);
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  EXPECT_EQ(*early_patches, 0);
+  EXPECT_EQ(api_.CountOf(k8sclient::Method::kPatch) - before, 1);
+}
+
 TEST_F(AgentTest, StatusStaysGoodWhileTheApiServerIsAway) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

@@ -17,9 +17,13 @@ class PodApi final : public k8sclient::Api {
  public:
   explicit PodApi(k8sclient::Api& inner) : inner_(inner) {}
   std::function<Response()> pod;
+  std::string accept;  // of the last GET of a pod
 
   Expected<Response> Call(const Request& request, const k8sclient::CallOptions& options) override {
-    if (request.path.find("/pods/") != std::string::npos) return pod();
+    if (request.path.find("/pods/") != std::string::npos) {
+      accept = request.accept;
+      return pod();
+    }
     return inner_.Call(request, options);
   }
   Expected<Response> Watch(const Request& request, const k8sclient::WatchOptions& options,
@@ -67,6 +71,30 @@ INSTANTIATE_TEST_SUITE_P(
                     OddPod{"AnnotationIsANumber",
                            R"({"metadata":{"name":"pod","uid":"u","annotations":{"ipam.berth.dev/pools":5}}})"}),
     [](const auto& row) { return std::string(row.param.name); });
+
+using StaticPodTest = OddAnswersTest;
+
+// The runtime passes the UID that the kubelet has made for the static pod. The mirror pod has another UID.
+TEST_F(StaticPodTest, GetsAnAddressOfThePoolThatItsMirrorPodNames) {
+  pods_.pod = [] {
+    return Response{.status = 200, .body = R"({"metadata":{"name":"pod","uid":"of-the-mirror","annotations":
+        {"kubernetes.io/config.mirror":"u","ipam.berth.dev/pools":"p1"}}})"};
+  };
+  StartReadingPods();
+  EXPECT_EQ(AddressIn(AddOfPod()).substr(0, 8), "10.55.0.");
+  EXPECT_EQ(pods_.accept, k8sclient::kPartialMetadata);
+}
+
+TEST_F(StaticPodTest, DoesNotStartWithTheAnnotationsOfAnotherMirrorPod) {
+  pods_.pod = [] {
+    return Response{.status = 200, .body = R"({"metadata":{"name":"pod","uid":"of-the-mirror","annotations":
+        {"kubernetes.io/config.mirror":"u2"}}})"};
+  };
+  StartReadingPods();
+  const Reply reply = AddOfPod();
+  EXPECT_FALSE(reply.ok);
+  EXPECT_NE(reply.body.find("has been replaced by another pod"), std::string::npos) << reply.body;
+}
 
 using BugTest = OddAnswersTest;
 
