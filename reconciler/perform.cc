@@ -195,9 +195,9 @@ struct Performer::Visitor {
         skipped = BehindItsWatch("pod " + one.entry.pod + " lives");
         continue;
       }
-      const std::int64_t until_ms = now.unix_ms + std::chrono::milliseconds(kFreedRest).count();
       const bool agent_looks = !one.node_is_gone && !after.shared();
-      after.allocations[one.offset] = ipam::FreedMark(one.entry, one.text, agent_looks, until_ms);
+      after.allocations[one.offset] =
+          ipam::FreedMark(one.entry, one.text, agent_looks, now.unix_ms + kFreedRest / std::chrono::milliseconds(1));
       freed.push_back(one);
     }
     if (freed.empty()) return skipped;
