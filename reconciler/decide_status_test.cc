@@ -120,6 +120,18 @@ TEST_F(PoolStatusTest, TheStatusIsWrittenSoonWhenTheLastBlockIsClaimed) {
   EXPECT_EQ(Exhausted().reason, "AllBlocksClaimed");
 }
 
+TEST_F(PoolStatusTest, TheStatusShowsThatAnotherPoolHasClaimedABlock) {
+  t_.Pool("twin", {{"subnet", "10.55.0.0/24"}}).Space("default", {"twin", "web"});
+  t_.now.steady += kCountsPeriod;
+  WriteAll();
+  t_.Block("10.55.0.0/26", "twin", {});
+  t_.now.steady += kCountsPeriod;
+  WriteAll();
+  EXPECT_EQ(t_.world.pools.at("web").status.blocks, 0);
+  EXPECT_EQ(t_.world.pools.at("web").status.claimable,
+            (std::vector<ipam::Prefix>{ipam::PrefixOf("10.55.0.64/26"), ipam::PrefixOf("10.55.0.128/25")}));
+}
+
 TEST_F(PoolStatusTest, TheStatusIsWrittenAfterASecondWhenTheLastAddressIsTaken) {
   for (const char* cidr : {"10.55.0.64/26", "10.55.0.128/26"}) t_.Block(cidr, "web", Held(0, 63));
   t_.Block("10.55.0.192/26", "web", Held(0, 62)).Block("10.55.0.0/26", "web", Held(1, 62));
@@ -208,6 +220,17 @@ TEST_F(PoolStatusTest, CountsOfTheSpaceAreWrittenAsOftenAsThoseOfThePool) {
   WriteAll();
   EXPECT_EQ(t_.world.spaces.at("default").used, 3U);
   EXPECT_EQ(t_.world.spaces.at("default").free, 251U);
+}
+
+TEST(SpaceStatus, HasNewCountsIfItIsWrittenForAnotherReason) {
+  const Now now{.unix_ms = kTestNowMs, .steady = SteadyTime(std::chrono::hours(1))};
+  const Pace pace{.counts_written = now.steady, .now = now};
+  const SpaceCounts counts{.total = 0, .used = 3, .free = 0};
+  crds::Space accepting;
+  accepting.accepted.push_back(
+      {.pool = "web", .uid = "u", .subnet = ipam::PrefixOf("10.55.0.0/24"), .block_length = 26});
+  EXPECT_TRUE(StatusOfSpace({}, accepting, counts, pace).has_new_counts);
+  EXPECT_FALSE(StatusOfSpace({}, {}, counts, pace).has_new_counts);
 }
 
 TEST(PoolReadiness, EveryReasonTellsWhatToDo) {

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <ranges>
 #include <set>
 #include <utility>
