@@ -60,9 +60,6 @@ prepare() {
  {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"}},
  {"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPPool", "metadata": {"name": "web"}, "spec": {"subnet": "10.55.0.0/24"}}]}
 END
-  # The address count that the controller would write. The node has no capacity for pods, so the scheduler binds none.
-  kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}],
-    "capacity": {"ipam.berth.dev/ipv4": "59"}, "allocatable": {"ipam.berth.dev/ipv4": "59"}}}' >/dev/null || return 1
   kubectl patch ippool web --subresource status --type merge -p '{"status": {"total": "254", "used": "3", "free": "251",
     "blocks": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "",
     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}' >/dev/null || return 1
@@ -70,6 +67,11 @@ END
   # The examples in berthctl's help use team-a/web-0 and 10.55.0.7.
   kubectl create namespace team-a >/dev/null &&
     kubectl -n team-a wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
+  # The node has no kubelet, so the controller manager would soon mark it as not Ready.
+  "$root/e2e/cluster" stop kube-controller-manager --dir "$work/cluster" || return 1
+  # The address count that the controller would write. The node has no capacity for pods, so the scheduler binds none.
+  kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True"}],
+    "capacity": {"ipam.berth.dev/ipv4": "59"}, "allocatable": {"ipam.berth.dev/ipv4": "59"}}}' >/dev/null || return 1
   pod live worker-1 10.55.0.1 && pod web-0 worker-1 10.55.0.7 team-a || return 1
   local uid web_uid pool_uid
   pool_uid=$(kubectl get ippool web -o jsonpath='{.metadata.uid}')
