@@ -26,7 +26,7 @@ void World::RefuseBlock() {
   was_refused_ = true;
   const json& block = blocks[Below(blocks.size())];
   refused_block_ = block["metadata"]["name"];
-  constexpr std::uint64_t kMoreMs = 3 * 3'600'000;
+  constexpr std::uint64_t kMoreMs = 10'800'000;  // three hours
   // A plant is found sooner without such a refusal.
   const Nanos time = plant_ == nullptr && May("refused-for-hours") ? 2h + Nanos(milliseconds(Below(kMoreMs)))
                      : Below(2) == 0                               ? Nanos(1h)
