@@ -59,28 +59,33 @@ TEST(KeptConnection, IsGivenUpIfTlsHoldsMoreThanTheAnswer) {
   }
 }
 
-// The first connection serves one answer and dies at the next request. The server accepts all later connections, but
-// sends nothing on them.
+// The first connection that works serves one answer and dies at the next request. The server accepts all later
+// connections, but sends nothing on them.
 class DeadConnection : public ::testing::TestWithParam<bool> {
  protected:
   void LetFirstDie() {
-    const auto first = api_->Call(kKeptRead, Soon());
+    // A busy machine may exceed the time limit of a handshake.
+    const CallOptions options = Soon();
+    auto first = api_->Call(kKeptRead, options);
+    while (!first && std::chrono::steady_clock::now() < options.deadline) first = api_->Call(kKeptRead, options);
     ASSERT_TRUE(first.has_value()) << first.error().message;
+    has_served_ = true;
   }
   const Request& request_ = GetParam() ? kKeptWrite : kKeptRead;
   const Authority authority_{"CA"};
+  std::atomic<bool> has_served_ = false;
   std::atomic<int> seen_ = 0;  // requests after the first
   ScriptedServer behind_{{.tls = authority_.Issue({})}, [this](Peer& peer) {
                            if (peer.ReadRequest()) peer.Answer(200, "{}");
                            if (peer.ReadRequest()) ++seen_;
                          }};
   ScriptedServer server_{[this](Peer& peer) {
-    if (peer.index() == 0) return peer.Relay(behind_.port());
+    if (!has_served_) return peer.Relay(behind_.port());
     peer.AwaitClose();
   }};
   std::unique_ptr<Api> api_ = MakeApi({.server = "https://127.0.0.1:" + std::to_string(server_.port()),
                                        .certificate_authority = {.text = authority_.certificate_pem()}},
-                                      {.connect_max = milliseconds(100), .handshake_max = milliseconds(100)});
+                                      {.connect_max = milliseconds(300), .handshake_max = milliseconds(300)});
 };
 
 TEST_P(DeadConnection, DoesNotSwitchOffTheTimeLimitsOfTheNextConnection) {
