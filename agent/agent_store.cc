@@ -107,7 +107,8 @@ AgentStore::AgentStore(const AgentStoreParts& parts, ipam::Runtime& runtime, Ste
                .on_unreadable =
                    [](const Error& error) {
                      spdlog::warn("block cannot be read, so it is not used err=\"{}\"", error.message);
-                   }}),
+                   },
+               .reuse = [&view = parts.view](BlockView block) { return view.Reuse(std::move(block)); }}),
       deadline_(deadline) {}
 
 Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std::string> names,

@@ -211,6 +211,14 @@ void ClusterView::NoteSharedWrite() {
   ++shared_writes_;
 }
 
+ipam::BlockView ClusterView::Reuse(ipam::BlockView block) {
+  const Lock lock(mutex_);
+  const auto known = shared_seen_.try_emplace(block->uid, SharedBlock{.read = reads_, .view = {}}).first;
+  if (ipam::BlockView view = known->second.view.lock(); view != nullptr && *view == *block) return view;
+  known->second.view = block;
+  return block;
+}
+
 std::uint64_t ClusterView::SharedWrites() const {
   const Lock lock(mutex_);
   return shared_writes_;
@@ -221,18 +229,15 @@ void ClusterView::NoteShared(std::uint64_t writes, std::span<const ipam::BlockVi
   for (const ipam::BlockView& block : blocks) {
     for (const auto& [offset, text] : block->allocations) {
       const std::string_view attachment = ipam::AttachmentOf(text);
-      if (attachment.empty()) continue;
-      const ipam::Entry entry = ipam::ParseEntry(text);
-      const auto* held = std::get_if<ipam::HeldEntry>(&entry);
-      const bool is_others = held != nullptr && !held->node.empty() && held->node != node_;
-      if (!is_others) attachments.emplace(attachment);
+      if (!attachment.empty()) attachments.emplace(attachment);
     }
   }
   const Lock lock(mutex_);
-  std::unordered_map<std::string, std::uint64_t> seen;
+  std::unordered_map<std::string, SharedBlock> seen;
   for (const ipam::BlockView& block : blocks) {
     const auto before = shared_seen_.find(block->uid);
-    seen.emplace(block->uid, before == shared_seen_.end() ? reads_ : before->second);
+    seen.emplace(block->uid,
+                 before == shared_seen_.end() ? SharedBlock{.read = reads_, .view = block} : before->second);
   }
   shared_seen_ = std::move(seen);
   shared_listed_at_ = writes;
@@ -249,7 +254,7 @@ ipam::PoolView ClusterView::PoolOf(const ipam::Block& block) const {
   const auto known = pools_.find(block.pool);
   const auto seen = shared_seen_.find(block.uid);
   if (known == pools_.end() || known->second.pool->uid != block.pool_uid || seen == shared_seen_.end()) return nullptr;
-  const bool is_proved = IsProved(*known->second.pool, true) && proofs_.at(block.pool).read > seen->second;
+  const bool is_proved = IsProved(*known->second.pool, true) && proofs_.at(block.pool).read > seen->second.read;
   return is_proved ? known->second.pool : nullptr;
 }
 

@@ -67,6 +67,9 @@ class ClusterView {
   // Takes a list of all Shared blocks, which shows every write that had ended when the list began. `writes`: value of
   // SharedWrites() before the list.
   void NoteShared(std::uint64_t writes, std::span<const ipam::BlockView> blocks);
+  // Returns the equal block that another call has in memory, or else `block`: many calls that list the Shared blocks at
+  // the same time use memory for one list.
+  [[nodiscard]] ipam::BlockView Reuse(ipam::BlockView block);
   // Whether the last list of Shared blocks shows no entry of the attachment, and this agent has written no Shared block
   // since. So a DEL of an unknown attachment need not list the Shared blocks each time. Other programs add no entries
   // of this node, except the controller, which writes lost entries again with attachments that no DEL names. The caller
@@ -100,6 +103,11 @@ class ClusterView {
     std::uint64_t version = 0;
   };
 
+  struct SharedBlock {
+    std::uint64_t read = 0;                 // value of reads_ when the block was first seen
+    std::weak_ptr<const ipam::Block> view;  // as it was last seen, while a call uses it
+  };
+
   // The result of ReadLatest for a name.
   struct Proof {
     std::string uid;  // empty: no pool was found, or the GET failed
@@ -125,8 +133,7 @@ class ClusterView {
   std::map<std::string, Proof> proofs_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t reads_ BERTH_GUARDED_BY(mutex_) = 0;  // number of GETs that have begun
   std::size_t reading_ BERTH_GUARDED_BY(mutex_) = 0;  // number of GETs under way
-  // By UID of the Shared block: value of reads_ when the block was first seen.
-  std::unordered_map<std::string, std::uint64_t> shared_seen_ BERTH_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, SharedBlock> shared_seen_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t shared_writes_ BERTH_GUARDED_BY(mutex_) = 1;
   std::uint64_t shared_listed_at_ BERTH_GUARDED_BY(mutex_) = 0;             // shared_writes_ before the last list
   std::set<ipam::Attachment> shared_attachments_ BERTH_GUARDED_BY(mutex_);  // this node's, in the last list

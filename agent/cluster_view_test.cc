@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/agent_test_setup.h"
+#include "ipam/engine_test_setup.h"
 
 namespace berth::agent {
 namespace {
@@ -52,6 +53,20 @@ TEST_F(ClusterViewTest, KeepsNoProofOfPoolsThatDoNotExistOnceTheLastGetHasEnded)
   ASSERT_EQ(Read("outer").value(), nullptr);
   EXPECT_EQ(during, 64U);
   EXPECT_EQ(view_.CountProofs(), 0U);
+}
+
+TEST_F(ClusterViewTest, GivesCallsThatReadTheSameSharedBlockOneCopy) {
+  ipam::Block block = ipam::NewBlock(
+      ipam::TestPool("p1", "10.55.0.0/24", ipam::Affinity::kShared), ipam::Prefix::Parse("10.55.0.0/26").value(), "");
+  block.uid = "u";
+  block.resource_version = "7";
+  const auto first = view_.Reuse(std::make_shared<const ipam::Block>(block));
+  EXPECT_EQ(view_.Reuse(std::make_shared<const ipam::Block>(block)), first);
+  view_.NoteShared(view_.SharedWrites(), {{first}});
+  EXPECT_EQ(view_.Reuse(std::make_shared<const ipam::Block>(block)), first);
+  block.allocations[3] = "! r";  // the API server may have been restored from a backup
+  const auto changed = view_.Reuse(std::make_shared<const ipam::Block>(block));
+  EXPECT_EQ(changed->allocations, block.allocations);
 }
 
 // A tenant may name 64 pools in an annotation of a pod.

@@ -21,6 +21,15 @@ bool IsFree(const Block& block, BlockOffset offset, std::int64_t now_ms) {
   return found == block.allocations.end() || !Occupies(found->second, now_ms);
 }
 
+// True: the text is a held entry of another node than `node`, or cannot be parsed.
+bool IsOfOther(const std::string& text, std::string_view node) {
+  if (text.starts_with("! ") || text.starts_with("~ ")) return false;
+  if (!text.contains(node)) return true;  // fast: most entries of a Shared block are of other nodes
+  const Entry entry = ParseEntry(text);
+  const auto* held = std::get_if<HeldEntry>(&entry);
+  return held == nullptr || held->node != node;
+}
+
 // A range of offsets in the block, both ends included.
 struct OffsetRange {
   BlockOffset first;
@@ -236,6 +245,13 @@ bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {
   // counts `free` again.
   if (block.free < block.size()) ++block.free;
   return true;
+}
+
+void HideEntriesOfOthers(Block& block, std::string_view node) {
+  if (!block.shared()) return;
+  for (auto& [offset, text] : block.allocations) {
+    if (IsOfOther(text, node)) text = kHiddenEntry;
+  }
 }
 
 void Touch(Block& block) {

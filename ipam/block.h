@@ -116,6 +116,12 @@ void TrimStandby(Block& block);
 // cooldown. False: the attachment has no entry in this block, and nothing was changed.
 bool Release(Block& block, std::string_view attachment, std::int64_t now_ms);
 
+// In a Shared block: replaces each held entry of another node, and each entry that cannot be parsed, by kHiddenEntry,
+// which counts as held and has no attachment. So a node frees only its own entries, although another node's token may
+// have copied their attachments, and the texts of the other nodes' entries use no memory.
+inline constexpr std::string_view kHiddenEntry = "?";
+void HideEntriesOfOthers(Block& block, std::string_view node);
+
 // Changes only `next`, so that the object changes although all entries stay the same. When a compare-and-swap of this
 // change succeeds, an older write whose answer was lost can no longer land.
 void Touch(Block& block);

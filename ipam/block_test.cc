@@ -189,5 +189,42 @@ TEST(Touch, ChangesABlockOfAnySize) {
   EXPECT_NE(block, before);
 }
 
+struct HiddenCase {
+  const char* name;
+  const char* text;
+  bool is_hidden;
+};
+class EntryOfASharedBlock : public testing::TestWithParam<HiddenCase> {};
+
+TEST_P(EntryOfASharedBlock, IsHiddenFromANodeThatMayNotFreeIt) {
+  Block block = NewBlock(SmallPool(), SmallPool().subnet, "");
+  block.allocations[2] = GetParam().text;
+  HideEntriesOfOthers(block, "n1");
+  EXPECT_EQ(block.allocations.at(2), GetParam().is_hidden ? kHiddenEntry : GetParam().text);
+  EXPECT_EQ(CountFree(block, SmallPool(), kNow), 4U) << "the address stays taken";
+}
+
+constexpr HiddenCase kHiddenCases[] = {
+    {"OfThisNode", "team-a/web u 0123456789ab-0000000000000001 i=eth0 t=1 n=n1", false},
+    {"OfThisNodeWithMoreParts", "team-a/web u 0123456789ab-0000000000000001 i=eth0 t=1 n=n1 s=1 k=v", false},
+    {"OfAnotherNode", "team-a/web u 0123456789ab-0000000000000001 i=eth0 t=1 n=n2", true},
+    {"OfANodeWithALongerName", "team-a/web u 0123456789ab-0000000000000001 i=eth0 t=1 n=n12", true},
+    {"OfAPodThatIsCalledLikeThisNode", "team-a/n1 u 0123456789ab-0000000000000001 i=eth0 t=1 n=n2", true},
+    {"WithoutANode", "team-a/n1 u 0123456789ab-0000000000000001 i=eth0 t=1", true},
+    {"ThatCannotBeParsed", "n1 n=n1 0123456789ab-0000000000000001", true},
+    {"Cooling", "~ t=1700000060000 f=0123456789ab-0000000000000001", false},
+    {"Reserved", "! n2", false},
+};
+INSTANTIATE_TEST_SUITE_P(All, EntryOfASharedBlock, testing::ValuesIn(kHiddenCases),
+                         [](const auto& one) { return one.param.name; });
+
+TEST(EntryOfANodeBlock, IsNotHidden) {
+  Block block = SmallBlock();
+  block.allocations[2] = "team-a/web u 0123456789ab-0000000000000001 i=eth0 t=1";
+  const Block before = block;
+  HideEntriesOfOthers(block, "n1");
+  EXPECT_EQ(block, before);
+}
+
 }  // namespace
 }  // namespace berth::ipam

@@ -432,7 +432,6 @@ Expected<std::vector<HeldAddress>> Engine::Held(const Attachment& attachment) {
 
 std::vector<Error> Engine::CollectGarbage(std::string_view network, const std::function<bool(const HeldEntry&)>& keep) {
   std::vector<Error> errors;
-  const std::string& node = store_.Node();
   for (const BlockScope scope : {BlockScope::kOwn, BlockScope::kShared}) {
     const auto blocks = store_.ReadBlocks(scope, Freshness::kHint);
     if (!blocks) {
@@ -447,7 +446,6 @@ std::vector<Error> Engine::CollectGarbage(std::string_view network, const std::f
         const Entry entry = ParseEntry(text);
         const auto* held = std::get_if<HeldEntry>(&entry);
         if (held == nullptr || !held->attachment.starts_with(network) || keep(*held)) continue;
-        if (block->shared() && held->node != node) continue;
         gone.push_back(held->attachment);
       }
       if (gone.empty()) continue;

@@ -142,10 +142,11 @@ TEST_F(Add, TakesFromAnExistingSharedBlockIfItAlsoHasANodePool) {
 }
 
 TEST_F(Add, ReadsTheLatestBlocksBeforeItRefusesAFullSharedPool) {
-  for (int i = 0; i < 14; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"shared"})));
-  store_.stale_blocks = std::vector<BlockView>{cluster_.blocks.begin()->second};
   ModelBlockStore other{cluster_, "n2"};
-  ASSERT_TRUE(Engine(other, runtime_).Del(TestAttachment(7)));
+  ASSERT_TRUE(Engine(other, runtime_).Add(Request(0, {"shared"})));
+  for (int i = 1; i < 14; ++i) ASSERT_TRUE(engine_.Add(Request(i, {"shared"})));
+  store_.stale_blocks = std::vector<BlockView>{cluster_.blocks.begin()->second};
+  ASSERT_TRUE(Engine(other, runtime_).Del(TestAttachment(0)));
   EXPECT_TRUE(engine_.Add(Request(99, {"shared"})));
 }
 
@@ -396,6 +397,18 @@ TEST_F(Del, FreesASharedAddressThatALaterAddTook) {
   ASSERT_TRUE(engine_.Add(Request(1, {"v4", "shared6"})));
   ASSERT_TRUE(engine_.Del(TestAttachment(1)));
   EXPECT_TRUE(AllHeld().empty());
+}
+
+// Whoever has another node's token can copy an attachment into a Shared block, with that node's n=.
+TEST_F(Del, FreesOnlyEntriesOfThisNodeInSharedBlocks) {
+  ModelBlockStore other{cluster_, "n2"};
+  ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"shared"})));
+  const auto copied = AllHeld();
+  const auto added = engine_.Add(Request(1, {"shared"}));
+  ASSERT_TRUE(added) << added.error().message;
+  EXPECT_TRUE(added->is_new) << "the copy counts as an address of this node's container";
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
+  EXPECT_EQ(AllHeld(), copied);
 }
 
 TEST_F(Del, KeepsTheAddressesOfOtherAttachments) {

@@ -17,10 +17,14 @@ Expected<BlockView> ModelCluster::Commit(const Block& block) {
     if (existing->second->resource_version != block.resource_version) {
       return Fail(ErrorCode::kConflict, "block " + block.name + " has changed");
     }
-    // Like the real API server: if the content is equal, the version does not change.
-    if (*existing->second == block) return existing->second;
   }
   Block stored = block;
+  // Like a merge patch: entries that the caller did not see stay as they are.
+  for (auto& [offset, text] : stored.allocations) {
+    if (text == kHiddenEntry) text = existing->second->allocations.at(offset);
+  }
+  // Like the real API server: if the content is equal, the version does not change.
+  if (existing != blocks.end() && *existing->second == stored) return existing->second;
   stored.resource_version = std::to_string(++version);
   if (stored.uid.empty()) stored.uid = "uid-" + stored.resource_version;
   return blocks[block.name] = std::make_shared<const Block>(std::move(stored));
@@ -67,6 +71,7 @@ Expected<std::vector<BlockView>> ModelBlockStore::ReadBlocks(BlockScope scope, F
   }
   const std::string& wanted = scope == BlockScope::kOwn ? node_ : std::string();
   std::erase_if(blocks, [&wanted](const BlockView& block) { return block->node != wanted; });
+  for (BlockView& block : blocks) block = Seen(*block);
   return blocks;
 }
 
@@ -84,6 +89,11 @@ Expected<std::vector<Prefix>> ModelBlockStore::ReadBlockCidrs(const std::string&
     if (block->space == space) cidrs.push_back(block->cidr);
   }
   return cidrs;
+}
+
+BlockView ModelBlockStore::Seen(Block block) const {
+  HideEntriesOfOthers(block, node_);
+  return std::make_shared<const Block>(std::move(block));
 }
 
 Expected<BlockView> ModelBlockStore::Write(const Block& block, const Attachment& attachment) {
@@ -105,6 +115,7 @@ Expected<BlockView> ModelBlockStore::Write(const Block& block, const Attachment&
       const bool settles = committed || committed.error().code == ErrorCode::kAlreadyExists ||
                            committed.error().code == ErrorCode::kNotFound;
       if (settles) intents.erase(id);
+      if (committed) return Seen(**committed);
       return committed;
     }
   }
@@ -119,7 +130,7 @@ Expected<BlockView> ModelBlockStore::Edit(const BlockView& seen, const Change& c
       ++reads;
       const auto found = cluster_.blocks.find(base->name);
       if (found == cluster_.blocks.end()) return Fail(ErrorCode::kNotFound, "block " + base->name + " does not exist");
-      base = found->second;
+      base = Seen(*found->second);
     }
     Block changed = *base;
     if (auto applied = Apply(change, changed); !applied) {
@@ -143,7 +154,7 @@ Expected<BlockView> ModelBlockStore::Create(const Block& block) {
   auto created = Write(block, /*attachment=*/"");
   if (created || created.error().code != ErrorCode::kAlreadyExists) return created;
   ++reads;
-  BlockView existing = cluster_.blocks.at(block.name);
+  BlockView existing = Seen(*cluster_.blocks.at(block.name));
   if (existing->node == block.node && existing->pool_uid == block.pool_uid) return existing;
   return created;
 }

@@ -66,6 +66,8 @@ class ModelBlockStore : public BlockStore {
   [[nodiscard]] Expected<void> CloseIntent(const OpenIntent& intent) override;
 
  private:
+  // The block as this node sees it.
+  [[nodiscard]] BlockView Seen(Block block) const;
   [[nodiscard]] Expected<BlockView> Write(const Block& block, const Attachment& attachment);
 
   ModelCluster& cluster_;

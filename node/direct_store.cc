@@ -36,20 +36,24 @@ Expected<BlockView> ToView(Expected<ipam::Block> block) {
   return std::make_shared<const ipam::Block>(*std::move(block));
 }
 
-Expected<BlockView> ToView(const Expected<json>& object) {
+Expected<ipam::Block> Parse(const Expected<json>& object) {
   if (!object) return std::unexpected(object.error());
-  return ToView(crds::ParseBlock(*object));
+  return crds::ParseBlock(*object);
+}
+
+Expected<ipam::Block> GetBlock(k8sclient::Api& api, const std::string& name, const k8sclient::CallOptions& options) {
+  const auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
+  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
+  auto block = crds::ParseBlock(*object);
+  // If berth cannot parse the block, kConflict makes an ADD leave this block alone and try another.
+  if (!block) block.error().code = ErrorCode::kConflict;
+  return block;
 }
 
 }  // namespace
 
 Expected<BlockView> ReadBlock(k8sclient::Api& api, const std::string& name, const k8sclient::CallOptions& options) {
-  const auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
-  if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
-  auto block = ToView(object);
-  // If berth cannot parse the block, kConflict makes an ADD leave this block alone and try another.
-  if (!block) block.error().code = ErrorCode::kConflict;
-  return block;
+  return ToView(GetBlock(api, name, options));
 }
 
 Expected<BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before, const ipam::Block& after,
@@ -60,7 +64,7 @@ Expected<BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before, c
                                             options,
                                             asks_for_all ? k8sclient::kJson : k8sclient::kPartialMetadata);
   if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
-  return asks_for_all ? ToView(answer) : ToView(crds::BlockAfterPatch(after, *answer));
+  return asks_for_all ? ToView(Parse(answer)) : ToView(crds::BlockAfterPatch(after, *answer));
 }
 
 // The intent of the patches that one Edit sends. The intent is on disk from before the first patch until the outcome of
@@ -141,6 +145,13 @@ DirectStore::DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ip
       runtime_(runtime),
       options_(std::move(options)),
       recent_(directory_, options_.agent_instance.empty()) {}
+
+Expected<BlockView> DirectStore::Seen(Expected<ipam::Block> block) const {
+  if (!block) return std::unexpected(block.error());
+  ipam::HideEntriesOfOthers(*block, options_.node);
+  auto view = ToView(std::move(block));
+  return (*view)->shared() ? options_.reuse(*std::move(view)) : *std::move(view);
+}
 
 Expected<HeldFile> DirectStore::BeginAttempt() const {
   if (options_.agent_instance.empty()) return HeldFile();
@@ -260,7 +271,7 @@ Expected<std::vector<BlockView>> DirectStore::ReadBlocks(ipam::BlockScope scope,
 
 Expected<std::string> DirectStore::ListBlocks(const k8sclient::ListOptions& list, std::vector<BlockView>& blocks) {
   const auto take = [&](const json& object) {
-    auto block = ToView(object);
+    auto block = Seen(crds::ParseBlock(object));
     if (block) {
       blocks.push_back(*std::move(block));
     } else {
@@ -311,7 +322,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
-      auto read = ReadBlock(api_, base->name, options_.call);
+      auto read = Seen(GetBlock(api_, base->name, options_.call));
       // The block was deleted, and another node may have created a block of this name.
       if (read && (*read)->node != seen->node) read = Fail(ErrorCode::kNotFound, "block " + base->name + " is gone");
       if (!read && read.error().code == ErrorCode::kNotFound) intent->NoteSettled();
@@ -365,13 +376,13 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block) {
   if (!attempt) return std::unexpected(attempt.error());
   if (!block.shared()) recent_.BeginWrite(block.name);
   const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
-  auto created = ToView(object);
+  auto created = Seen(Parse(object));
   if (!object) {
     Error failed = object.error().Within("create ipblock " + block.name);
     // The block may exist, at an unknown version. Forget the known version, so that the next list is a consistent one.
     if (failed.code == ErrorCode::kUnknownOutcome) directory_.WriteVersion("");
     if (failed.code != ErrorCode::kAlreadyExists) return std::unexpected(std::move(failed));
-    created = ReadBlock(api_, block.name, options_.call);
+    created = Seen(GetBlock(api_, block.name, options_.call));
     if (created && ((*created)->node != block.node || (*created)->pool_uid != block.pool_uid)) {
       return std::unexpected(std::move(failed));
     }

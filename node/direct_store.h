@@ -53,6 +53,8 @@ struct DirectStoreOptions {
   // Called for each block that cannot be read. The store leaves such a block out, as if all of its addresses were in
   // use.
   std::function<void(const Error&)> on_unreadable = [](const Error&) {};
+  // Returns an equal block that other calls have in memory, or the given block. For Shared blocks only.
+  std::function<ipam::BlockView(ipam::BlockView)> reuse = [](ipam::BlockView block) { return block; };
 };
 
 class DirectStore final : public ipam::BlockStore {
@@ -80,6 +82,8 @@ class DirectStore final : public ipam::BlockStore {
  private:
   class Intent;
 
+  // The block as this node sees it (HideEntriesOfOthers).
+  [[nodiscard]] Expected<ipam::BlockView> Seen(Expected<ipam::Block> block) const;
   // Returns the ownership of the node for one attempt to write. In direct mode: returns a file that is not open.
   [[nodiscard]] Expected<HeldFile> BeginAttempt() const;
   [[nodiscard]] Expected<std::vector<nlohmann::json>> ReadPoolObjects(std::span<const std::string> names, bool is_hint);

@@ -83,6 +83,27 @@ TEST_F(DirectStoreTest, DoesNotFenceABlockThatAnotherNodeHasByNow) {
   EXPECT_EQ(Stored(), before);
 }
 
+// The policy lets a node write only its own entries of a Shared block.
+TEST_F(DirectStoreTest, WritesNoEntryOfAnotherNodeInASharedBlock) {
+  const ipam::Pool pool = ipam::TestPool("web", "10.55.0.0/24", ipam::Affinity::kShared);
+  const auto created = store_.Create(ipam::NewBlock(pool, ipam::Prefix::Parse("10.55.0.0/26").value(), ""));
+  ASSERT_TRUE(created.has_value()) << created.error().message;
+  const std::string attachment = ipam::TestAttachment(1);
+  const std::string of_other = "default/web u " + attachment + " i=eth0 t=1 n=n2";
+  const std::string own = "default/db u " + attachment + " i=eth0 t=1 n=n1";
+  ASSERT_TRUE(api_.Change(std::string(crds::kBlocksPath), (*created)->name, [&](nlohmann::json& block) {
+    block["allocations"] = {{"3", of_other}, {"4", own}, {"5", "x"}};
+    block["used"] = 3;
+  }));
+  DirectStore next = NewStore();
+  const auto blocks = next.ReadBlocks(ipam::BlockScope::kShared, ipam::Freshness::kLatest);
+  ASSERT_TRUE(blocks.has_value()) << blocks.error().message;
+  const auto freed =
+      next.Edit(blocks->at(0), {.what = ipam::ReleaseAddresses{.attachments = {attachment}, .now_ms = 1}});
+  ASSERT_TRUE(freed.has_value()) << freed.error().message;
+  EXPECT_EQ(Stored()["allocations"], nlohmann::json({{"3", of_other}, {"5", "x"}}));
+}
+
 // An earlier POST, whose answer was lost, or the controller has created the block.
 TEST_F(DirectStoreTest, ReturnsABlockOfItsNodeThatExistsAlready) {
   const ipam::BlockView known = MakeBlock();

@@ -169,13 +169,7 @@ std::string Thief::AnyHolder() const {
 
 std::string Thief::OwnEntry() const {
   const std::string time = OneOf(std::array{"0", "1767225600000", "9223372036854775807", "99999999999999999999999"});
-  std::string holder = AnyHolder();
-  // The entry gets a new attachment: with the attachment of another container, a CHECK of that container would fail,
-  // which is a known defect (docs/simulation.md).
-  if (!holder.contains(" 000000000000-")) {
-    holder = fmt::format("{} {}-{}", holder.substr(0, holder.rfind(' ')), Hex(12), Hex(16));
-  }
-  std::string entry = fmt::format("{} i={} t={} n={}", holder, Below(4) == 0 ? "net1" : "eth0", time, kNode);
+  std::string entry = fmt::format("{} i={} t={} n={}", AnyHolder(), Below(4) == 0 ? "net1" : "eth0", time, kNode);
   if (Below(3) == 0) {
     entry += OneOf(std::array{
         " c=86400", " c=9223372036854775807", " c=-1", " s=1", " ns=..%2F..%2Fx", " r=nobody", " k=v k=v", " t=1 i=x"});
