@@ -173,6 +173,7 @@ class Core {
   // Takes back the address that HandOut gave, because its note cannot be stored. Requires: Begin and Next were not
   // called since HandOut returned, so no patch carries the address.
   static void UndoHandOut(BlockState& state, ChangeId id) {
+    const CheckAtEnd check(state);
     std::erase_if(state.handed_out, [id](const auto& one) { return one.second.id == id; });
   }
   // Takes over an address that an earlier agent handed out, as if this agent had handed it out. Returns the id of the

@@ -34,6 +34,7 @@ const CheckCase kCheckCases[] = {
     {"Withdraw", [](Core&, BlockState& state) { Core::Withdraw(state, 1); }},
     {"HandOut",
      [](Core& core, BlockState& state) { static_cast<void>(core.HandOut(state, Taking(TestPoolView(), "a2"), kNow)); }},
+    {"UndoHandOut", [](Core&, BlockState& state) { Core::UndoHandOut(state, 7); }},
     {"Resume",
      [](Core& core, BlockState& state) {
        News news;

@@ -293,7 +293,9 @@ BlockView Core::End(BlockState& state) {
 
 void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
   for (const ipam::BlockOffset offset : round.carried) {
-    const HandedOut& one = state.handed_out.at(offset);
+    const auto found = state.handed_out.find(offset);
+    if (found == state.handed_out.end()) continue;  // the block was forgotten while the patch was under way
+    const HandedOut& one = found->second;
     // If the attachment's entry is not at the address, another writer wrote another entry there, or moved the
     // attachment's entry to another address. But if a DEL gave the address back, the entry is missing on purpose.
     const bool is_in = ipam::AttachmentOf(TextAt(*state.view, offset)) == one.attachment;
@@ -301,7 +303,7 @@ void Core::SettleHandedOut(BlockState& state, const Round& round, News& news) {
       news.reports.push_back({.kind = Report::Kind::kHandedOutLost, .block = state.view->name, .text = one.entry});
     }
     if (one.id != 0) news.settled.push_back(one.id);
-    state.handed_out.erase(offset);
+    state.handed_out.erase(found);
   }
 }
 
