@@ -176,7 +176,8 @@ Reply Agent::Handle(std::string_view body) {
   try {
     return HandleChecked(body);
   } catch (const std::exception& thrown) {
-    // No code throws on purpose. If one call meets a bug or a lack of memory, the other calls must go on.
+    // No code throws on purpose. If one call meets a bug or a lack of memory, the other calls must go on. (OwnBlocks
+    // ends the process if sending a patch throws: nobody would know which part of a change was made.)
     spdlog::error("a call met a bug, please report it err=\"{}\"", thrown.what());
     return ErrorReply({.code = ErrorCode::kInternal,
                        .message = "the node's berth-agent met a bug: " + Quoted(thrown.what()),
@@ -365,11 +366,7 @@ Expected<void> Agent::Check(Call& call) {
 
 Expected<void> Agent::Del(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
-  const auto journal = [&]() -> Expected<void> {
-    auto added = WriteDown(attachment, node::FileSync::kYes);
-    GoAway();
-    return added;
-  };
+  const auto journal = [&] { return WriteDown(attachment, node::FileSync::kYes); };
   if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
   auto turn = gate_.Enter(attachment, call.deadline);
   // This DEL must not free an address that a later ADD was told or will be told.
@@ -377,19 +374,23 @@ Expected<void> Agent::Del(Call& call) {
                                        : gate_.WasNewerAddAnswered(attachment, call.started_nanos);
   if (is_late) return {};
   // If an ADD has the turn, it started before this DEL: the journal later frees what the ADD takes.
-  if (turn == nullptr) return WriteDown(attachment, node::FileSync::kYes);
+  if (turn == nullptr) return journal();
   if (!IsReady()) {
     // The blocks are not loaded: wait up to 5 s for a restart that is nearly over, but do not wait if the API server is
     // away.
-    const auto patience = std::min(call.deadline, clock_.Now() + std::chrono::seconds(is_away_ ? 0 : 5));
-    if (is_away_ || !WaitUntilReady(patience)) return journal();
+    if (is_away_) return journal();
+    if (!WaitUntilReady(std::min(call.deadline, clock_.Now() + std::chrono::seconds(5)))) {
+      GoAway();
+      return journal();
+    }
   }
   const bool may_be_quarantined = quarantine_.MayHold(attachment);
   if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, may_be_quarantined);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
-  if (!done && IsAway(done.error().code)) return journal();
-  return done;
+  if (done || !IsAway(done.error().code)) return done;
+  GoAway();
+  return journal();
 }
 
 bool Agent::HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const {

@@ -80,9 +80,10 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
     }
     // Wait 20 ms between two passes, so that a burst of ADDs causes one pass and not one pass each. While the API
     // server is away, wait a second: calls and watches wake this loop, and each pass sends requests again.
-    if (!clock_.Sleep(is_away_ ? kMaintenanceEvery : kMaintenancePause, stop)) return;
+    const bool was_away = is_away_;
+    if (!clock_.Sleep(was_away ? kMaintenanceEvery : kMaintenancePause, stop)) return;
     Lock lock(mutex_);
-    changed_.wait_for(lock.native(), kMaintenanceEvery, [&]() BERTH_REQUIRES(mutex_) {
+    changed_.wait_for(lock.native(), std::chrono::seconds(was_away ? 0 : 1), [&]() BERTH_REQUIRES(mutex_) {
       return is_woken_ || stopping_ || stop.stop_requested();
     });
     if (stopping_) return;
