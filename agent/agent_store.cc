@@ -194,6 +194,11 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
   wanted.may_take_standby = change.may_take_standby && hands_out_;
   if (wanted.may_take_standby) {
     if (auto given = HandOut(seen, wanted)) return *std::move(given);
+  } else if (std::holds_alternative<ipam::TakeAddress>(change.what)) {
+    // A successor may have read an earlier DEL of this attachment in the journal, and would free the address. After
+    // this check, a successor reads a journal without this DEL.
+    if (const auto ownership = directory_.HoldNodeOwnership(own_.instance()); !ownership)
+      return std::unexpected(ownership.error());
   }
   auto written = own_.Edit(seen, wanted, deadline);
   if (written && *written == nullptr) {

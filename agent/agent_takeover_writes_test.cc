@@ -203,6 +203,36 @@ TEST_F(TakeoverWritesTest, ADelThatASuccessorUndoesIsNotAnswered) {
   Await([this] { return !IsHeld("c1"); }, "the DEL is written");
 }
 
+// The newer agent has read the earlier DEL of this container in the journal, and frees what the container has.
+TEST_F(TakeoverWritesTest, AnAddWhoseAddressTheSuccessorFreesIsNotAnswered) {
+  api_.Change(std::string(crds::kPoolsPath), "p1", [](nlohmann::json& pool) { pool["spec"]["allowRequests"] = true; });
+  StartOlder();
+  ASSERT_TRUE(older_->Handle(Body("ADD", "c0")).ok);
+  ASSERT_TRUE(older_->Handle(Body("ADD", "c1")).ok);
+  slow_.HoldRequest([](const Request& request) { return request.method == Method::kPatch && IsOfBlocks(request); });
+  ASSERT_TRUE(older_->Handle(Body("DEL", "c1")).ok);
+  slow_.AwaitHeld();
+  auto body = nlohmann::json::parse(Body("ADD", "c1"));
+  body["config"]["runtimeConfig"]["ips"] = {"10.55.0.40"};
+  Reply reply;
+  std::jthread adder([&] { reply = older_->Handle(body.dump()); });
+  SlowApi slow_for_newer(api_);
+  slow_for_newer.HoldRequest([](const Request& request) {
+    return request.method == Method::kGet && IsOfBlocks(request) && request.path == kBlocks;
+  });
+  agent_ = MakeAgentOf(slow_for_newer, {});
+  agent_->Start();
+  slow_for_newer.AwaitHeld();
+  slow_.Release();
+  adder.join();
+  slow_for_newer.Release();
+  Await([this] { return agent_->IsReady(); }, "the newer agent is ready");
+  agent_->Drain(std::chrono::seconds(20));
+  EXPECT_EQ(reply.ok, IsHeld("c1")) << reply.body;
+  older_.reset();
+  agent_.reset();
+}
+
 // The POST of a block succeeds, and then the agent can neither read pools nor change blocks.
 TEST_F(TakeoverWritesTest, AnAddThatCannotReadThePoolOfItsNewBlockLeavesNoAddress) {
   StartAgent();
