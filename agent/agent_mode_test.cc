@@ -2,6 +2,9 @@
 // Tests the node's mode (docs/adr/0007): which agent may start, how an agent leaves the node to berth-direct and comes
 // back, and the DELs that came while no agent listened.
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 
@@ -285,6 +288,43 @@ TEST_F(NodeModeTest, ARetiredAgentHasWrittenDels) {
   EXPECT_TRUE(Is(node::NodeMode::kDirect));
   EXPECT_TRUE(IsHeld("kept"));
   EXPECT_EQ(Held().size(), 1U);
+}
+
+// In direct mode nobody looks for network namespaces. The controller would wait for that, and keep the block in use.
+TEST_F(NodeModeTest, ARetiredAgentLeavesNoNetworkNamespaceForAnAgentToLookFor) {
+  StartAgent();
+  for (const char* container : {"running", "freed", "freed-in-use"}) ASSERT_TRUE(Add(container).ok);
+  KillAgent();
+  const std::string netns_dir = run_dir() + "/netns";
+  std::filesystem::create_directories(netns_dir);
+  std::ofstream(netns_dir + "/cni-in-use") << "";
+  const std::int64_t later = TestRuntime().UnixMillis() + std::int64_t{3'600'000};
+  std::multiset<std::string> wanted;
+  const std::string block = api_.Objects(kBlocks)[0]["metadata"]["name"];
+  ASSERT_TRUE(api_.Change(kBlocks, block, [&](nlohmann::json& object) {
+    for (nlohmann::json& entry : object["allocations"]) {
+      const auto held = entry.get<std::string>();
+      const auto is_of = [&](const char* container) { return held.find(AttachmentOf(container)) != std::string::npos; };
+      const auto cooling = [&](const char* container) {
+        return "~ t=" + std::to_string(later) + " f=" + AttachmentOf(container);
+      };
+      wanted.insert(is_of("freed") ? cooling("freed") : held);
+      if (is_of("running")) entry = held + " ns=cni-1";
+      if (is_of("freed")) entry = cooling("freed") + " " + held + " ns=cni-2";
+      if (is_of("freed-in-use")) entry = cooling("freed-in-use") + " " + held + " ns=cni-in-use";
+    }
+  }));
+  const auto agent = Agent::Make(
+      api_,
+      k8sclient::RealClock(),
+      {.node = "n1", .state_dir = state_dir(), .run_dir = run_dir(), .netns_dir = netns_dir, .server = "https://model"},
+      [] {});
+  ASSERT_TRUE((*agent)->Retire(std::chrono::seconds(10)));
+  std::multiset<std::string> left;
+  for (const nlohmann::json& object : api_.Objects(kBlocks)) {
+    for (const nlohmann::json& entry : object["allocations"]) left.insert(entry.get<std::string>());
+  }
+  EXPECT_EQ(left, wanted);
 }
 
 TEST_F(NodeModeTest, NothingThatAnAgentSentLandsAfterItRetired) {
