@@ -403,18 +403,22 @@ Expected<void> Agent::Release(AgentStore& store, ipam::Engine& engine, const ipa
                               std::shared_ptr<void> turn, DeferredEdits::Then then) {
   const bool may_be_quarantined = quarantine_.MayHold(attachment);
   // The edits that settle intents must not be deferred. If the intents cannot be read, the engine reports the error.
-  if (!own_.Holds(attachment) || !HasNoIntent(store, attachment)) {
+  bool is_written_first = !own_.Holds(attachment) || !HasNoIntent(store, attachment);
+  if (!is_written_first && (may_be_quarantined || !journal_->Contains(attachment))) {
+    // If a quarantined block may hold the attachment, the DEL stays in the journal, and has to survive a power cut.
+    const auto added = WriteDown(attachment, may_be_quarantined ? node::FileSync::kYes : node::FileSync::kNo);
+    if (!added && added.error().code != ErrorCode::kIo) {
+      if (then) then(added.error());
+      return added;
+    }
+    if (!added) spdlog::error("cannot write the journal err=\"{}\"", added.error().message);
+    is_written_first = !added;  // for example, the disk is full
+  }
+  if (is_written_first) {
     auto written = engine.Del(attachment);
     if (written) written = ConcludeFreed(attachment, may_be_quarantined);
     if (then) then(written ? std::nullopt : std::optional(written.error()));
     return written;
-  }
-  if (may_be_quarantined || !journal_->Contains(attachment)) {
-    // If a quarantined block may hold the attachment, the DEL stays in the journal, and has to survive a power cut.
-    if (auto added = WriteDown(attachment, may_be_quarantined ? node::FileSync::kYes : node::FileSync::kNo); !added) {
-      if (then) then(added.error());
-      return added;
-    }
   }
   const auto deferred = std::make_shared<DeferredEdits>(
       [this, attachment, may_be_quarantined, turn = std::move(turn), then = std::move(then)](

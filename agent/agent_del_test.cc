@@ -353,6 +353,19 @@ TEST_F(AgentTest, ABlockThatCannotBeWrittenLeavesGarbageCollectionTimeForTheOthe
   EXPECT_TRUE(held.begin()->starts_with("10.55.")) << *held.begin();
 }
 
+TEST_F(AgentTest, ADelIsWrittenBeforeItsAnswerIfTheJournalTakesNoLine) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  TestDisk::is_full = true;
+  const Reply reply = Del("c1");
+  EXPECT_TRUE(reply.ok) << reply.body;
+  EXPECT_TRUE(Held().empty());
+  ASSERT_TRUE(Add("c2").ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  EXPECT_FALSE(agent_->Handle(Body("DEL", "c2", "p1", node::BootTimeNow(), 1)).ok) << "nothing records this DEL";
+  TestDisk::is_full = false;
+}
+
 TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {
   StartAgent();
   const Reply reply = Add("c1");

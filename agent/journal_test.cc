@@ -22,6 +22,19 @@ int fdatasync(int descriptor) {
   return -1;
 }
 
+// Replaces the C library's function, to simulate a full disk.
+ssize_t write(int descriptor, const void* data, size_t size) {
+  if (berth::agent::TestDisk::is_full) {
+    std::error_code failed;
+    const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), failed);
+    if (path.filename() == "journal") {
+      errno = ENOSPC;
+      return -1;
+    }
+  }
+  return static_cast<ssize_t>(syscall(SYS_write, descriptor, data, size));
+}
+
 namespace berth::agent {
 namespace {
 
