@@ -19,7 +19,9 @@ using nlohmann::json;
 
 class Checker {
  public:
-  explicit Checker(const Inventory& inventory) : inventory_(inventory), uses_(UsesOf(inventory)) {}
+  explicit Checker(const Inventory& inventory) : inventory_(inventory), uses_(UsesOf(inventory)) {
+    for (const Pod& pod : inventory.pods) pods_.emplace(std::pair(pod.name_space, pod.name), &pod);
+  }
 
   std::vector<Finding> Run() && {
     FindUnreadable();
@@ -117,7 +119,8 @@ class Checker {
     for (const Use& use : uses_) {
       const ipam::HeldEntry* held = use.held();
       if (held == nullptr || held->pod.empty() || held->pod_namespace.empty()) continue;
-      const Pod* pod = inventory_.FindPod(held->pod_namespace, held->pod);
+      const auto named = pods_.find(std::pair(held->pod_namespace, held->pod));
+      const Pod* pod = named == pods_.end() ? nullptr : named->second;
       const bool is_static = !held->uid.empty() && !held->uid.contains('-');
       if (pod == nullptr && is_static) continue;
       const std::string& space = use.block->space;
@@ -221,6 +224,7 @@ class Checker {
 
   const Inventory& inventory_;
   std::vector<Use> uses_;
+  std::map<std::pair<std::string, std::string>, const Pod*> pods_;  // by namespace and name
   std::vector<Finding> findings_;
 };
 

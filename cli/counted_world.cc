@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads consistent lists item by item, because a cluster may have 100,000 pods.
+// Reads consistent lists.
 #include "cli/counted_world.h"
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
-#include <iterator>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/read_all.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/server_clock.h"
 #include "k8sclient/text_at.h"
-#include "k8sclient/verbs.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -24,31 +21,6 @@ namespace berth::cli {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::chrono::seconds kReadMax{60};
-
-template <typename Seen>
-Expected<std::vector<Seen>> ReadAll(k8sclient::Api& api, std::string_view path,
-                                    const std::function<Expected<Seen>(json)>& read, std::vector<Error>& unreadable) {
-  std::vector<Seen> all;
-  std::vector<Error> problems;
-  const auto begin = [&] {
-    all.clear();
-    problems.clear();
-  };
-  const auto take = [&](json item) {
-    if (auto seen = read(std::move(item))) {
-      all.push_back(*std::move(seen));
-    } else {
-      problems.push_back(std::move(seen.error()));
-    }
-  };
-  const auto listed = k8sclient::ListEach(
-      api, std::string(path), {}, k8sclient::CallOptions::Within(kReadMax), {.begin = begin, .item = take});
-  if (!listed) return std::unexpected(listed.error().Within("list " + std::string(path)));
-  std::ranges::move(problems, std::back_inserter(unreadable));
-  return all;
-}
 
 AskedPod Ask(const json& object) {
   AskedPod asked;
@@ -117,7 +89,7 @@ Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& server, const std::strin
   if (read.asked && IsAnyForNamespaces(read.world)) {
     const std::string name_space = pod.substr(0, pod.find('/'));
     const auto object = k8sclient::Get(
-        api, k8sclient::Path({"api", "v1", "namespaces", name_space}), k8sclient::CallOptions::Within(kReadMax));
+        api, k8sclient::Path({"api", "v1", "namespaces", name_space}), k8sclient::CallOptions::Within(kListMax));
     if (!object) return std::unexpected(object.error().Within("read namespace " + name_space));
     read.asked->namespace_labels = crds::LabelsOf(*object);
   }

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/read_all.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/server_clock.h"
-#include "k8sclient/verbs.h"
 
 namespace berth::cli {
 
@@ -21,19 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kListMax{60};
 constexpr const char* kMirrorHash = "kubernetes.io/config.hash";
-
-// Calls `add` with each object of the collection. If `add` fails, its error goes to inventory.unreadable.
-Expected<void> ForEach(k8sclient::Api& api, Inventory& inventory, std::string_view path,
-                       const std::function<Expected<void>(json)>& add) {
-  auto list = k8sclient::List(api, std::string(path), {}, k8sclient::CallOptions::Within(kListMax));
-  if (!list) return std::unexpected(list.error().Within("list " + std::string(path)));
-  for (json& object : list->items) {
-    if (auto added = add(std::move(object)); !added) inventory.unreadable.push_back(added.error());
-  }
-  return {};
-}
 
 std::string Text(const json& object, const char* pointer) {
   const json::json_pointer where(pointer);
@@ -41,13 +28,12 @@ std::string Text(const json& object, const char* pointer) {
   return object.at(where).get<std::string>();
 }
 
-Expected<void> AddPool(Inventory& inventory, const json& object) {
+Expected<SeenPool> ParseSeenPool(const json& object) {
   auto pool = crds::ParsePool(object);
   if (!pool) return std::unexpected(pool.error());
   auto status = crds::ParsePoolStatus(object);
   if (!status) return std::unexpected(status.error());
-  inventory.pools.push_back({.pool = *std::move(pool), .status = *std::move(status)});
-  return {};
+  return SeenPool{.pool = *std::move(pool), .status = *std::move(status)};
 }
 
 }  // namespace
@@ -99,37 +85,25 @@ Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
   Inventory inventory;
   k8sclient::ServerClock clock(k8sclient::RealClock());
   k8sclient::DatedApi api(server, clock);
-  const auto add_pool = [&](const json& object) { return AddPool(inventory, object); };
-  const auto add_block = [&](const json& object) -> Expected<void> {
-    auto block = crds::ParseBlock(object);
-    if (!block) return std::unexpected(block.error());
-    inventory.blocks.push_back(*std::move(block));
-    return {};
-  };
-  const auto add_allocation = [&](json object) -> Expected<void> {
-    auto allocation = crds::ParseAllocation(std::move(object));
-    if (!allocation) return std::unexpected(allocation.error());
-    inventory.allocations.push_back(*std::move(allocation));
-    return {};
-  };
-  const auto add_pod = [&](const json& object) -> Expected<void> {
-    inventory.pods.push_back(ParsePod(object));
-    return {};
-  };
-  const auto add_node = [&](const json& object) -> Expected<void> {
-    inventory.nodes.insert(crds::NameOf(object));
-    return {};
-  };
   // List blocks before pods. If ReadInventory listed pods first, a block could have an entry of a pod that is newer
   // than the list of pods, and this pod would seem to be gone.
-  if (auto read = ForEach(api, inventory, crds::kPoolsPath, add_pool); !read) return std::unexpected(read.error());
-  if (auto read = ForEach(api, inventory, crds::kBlocksPath, add_block); !read) return std::unexpected(read.error());
-  if (auto read = ForEach(api, inventory, crds::kAllocationsPath, add_allocation); !read) {
-    return std::unexpected(read.error());
-  }
+  auto pools = ReadAll<SeenPool>(api, crds::kPoolsPath, ParseSeenPool, inventory.unreadable);
+  if (!pools) return std::unexpected(std::move(pools.error()));
+  auto blocks = ReadAll<ipam::Block>(api, crds::kBlocksPath, crds::ParseBlock, inventory.unreadable);
+  if (!blocks) return std::unexpected(std::move(blocks.error()));
+  auto allocations =
+      ReadAll<crds::Allocation>(api, crds::kAllocationsPath, crds::ParseAllocation, inventory.unreadable);
+  if (!allocations) return std::unexpected(std::move(allocations.error()));
+  inventory.pools = *std::move(pools);
+  inventory.blocks = *std::move(blocks);
+  inventory.allocations = *std::move(allocations);
   if (with_pods) {
-    if (auto read = ForEach(api, inventory, "/api/v1/pods", add_pod); !read) return std::unexpected(read.error());
-    if (auto read = ForEach(api, inventory, "/api/v1/nodes", add_node); !read) return std::unexpected(read.error());
+    auto pods = ReadAll<Pod>(api, "/api/v1/pods", ParsePod, inventory.unreadable);
+    if (!pods) return std::unexpected(std::move(pods.error()));
+    auto nodes = ReadAll<std::string>(api, "/api/v1/nodes", crds::NameOf, inventory.unreadable);
+    if (!nodes) return std::unexpected(std::move(nodes.error()));
+    inventory.pods = *std::move(pods);
+    inventory.nodes.insert(nodes->begin(), nodes->end());
   }
   const auto now = clock.WallNow().time_since_epoch();
   inventory.now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
