@@ -38,7 +38,7 @@ Expected<AddResult> Engine::Add(const AddRequest& request) {
   BERTH_CHECK(!request.pools.empty());
   Call call(request);
   if (auto settled = SettleIntents(request.attachment); !settled) return std::unexpected(settled.error());
-  auto pools = ReadPools(request.pools);
+  auto pools = ReadPools(request);
   if (!pools) return std::unexpected(pools.error());
   call.pools = *std::move(pools);
   if (auto allowed = CheckAnnotated(call.pools, request.by_annotation); !allowed) {
@@ -71,7 +71,8 @@ Expected<AddResult> Engine::Add(const AddRequest& request) {
   return answer;
 }
 
-Expected<std::vector<PoolView>> Engine::ReadPools(const std::vector<std::string>& names) {
+Expected<std::vector<PoolView>> Engine::ReadPools(const AddRequest& request) {
+  const std::vector<std::string>& names = request.pools;
   auto read = store_.ReadPools(names, Freshness::kHint);
   if (!read) return std::unexpected(read.error());
   std::vector<PoolView> pools = *std::move(read);
@@ -90,6 +91,11 @@ Expected<std::vector<PoolView>> Engine::ReadPools(const std::vector<std::string>
   std::vector<PoolView> ordered;
   for (const std::string& name : names) {
     const auto found = std::ranges::find(pools, name, &Pool::name);
+    if (found == pools.end() && Contains(request.by_annotation, name)) {
+      return Fail(ErrorCode::kNotFound,
+                  "pool " + name + ", which the pod's annotation names, does not exist",
+                  "correct the annotation, or create the IPPool; see: kubectl get ippools");
+    }
     if (found == pools.end()) {
       return Fail(ErrorCode::kNotFound,
                   "pool " + name + " does not exist (ipam.pools: " + Joined(names) + ")",
@@ -230,10 +236,10 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     }
   }
   if (not_claimed && pool->affinity == Affinity::kNode) return std::unexpected(*std::move(not_claimed));
-  return Fail(
-      ErrorCode::kExhausted,
-      "pool " + pool->name + " is exhausted: no address is free in its blocks",
-      "see: kubectl get ipblocks --field-selector spec.pool=" + pool->name + "; enlarge the pool or add another");
+  return Fail(ErrorCode::kExhausted,
+              "pool " + pool->name + " is exhausted: no address is free in its blocks",
+              "see: kubectl get ipblocks --field-selector spec.pool=" + pool->name +
+                  "; widen spec.ranges, if the pool has ranges, or add another pool");
 }
 
 Expected<std::vector<PoolView>> Engine::ReadPoolsAgain(const std::vector<PoolView>& pools) {

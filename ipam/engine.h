@@ -91,7 +91,7 @@ class Engine {
  private:
   struct Call;  // one running ADD
 
-  [[nodiscard]] Expected<std::vector<PoolView>> ReadPools(const std::vector<std::string>& names);
+  [[nodiscard]] Expected<std::vector<PoolView>> ReadPools(const AddRequest& request);
   [[nodiscard]] Expected<Admission> ReadAdmission(const std::vector<PoolView>& pools, const AddRequest& request);
   [[nodiscard]] Expected<void> FindHeld(Call& call);
   [[nodiscard]] Expected<void> MarkSharedSibling(Call& call);

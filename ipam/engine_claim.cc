@@ -22,11 +22,11 @@ bool IsPassing(ErrorCode code) {
          code == ErrorCode::kNotFound;
 }
 
-std::unexpected<Error> Exhausted(const Pool& pool, std::string why) {
-  return Fail(
-      ErrorCode::kExhausted,
-      "pool " + pool.name + " is exhausted: " + std::move(why),
-      "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; enlarge the pool or add another");
+std::unexpected<Error> Exhausted(const Pool& pool, const std::string& why, const std::string& remedy = {}) {
+  return Fail(ErrorCode::kExhausted,
+              "pool " + pool.name + " is exhausted: " + why,
+              "see: kubectl get ipblocks --field-selector spec.pool=" + pool.name + "; " +
+                  (remedy.empty() ? "widen spec.ranges, if the pool has ranges" : remedy) + ", or add another pool");
 }
 
 std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
@@ -46,7 +46,8 @@ Expected<PoolView> Engine::ClaimFor(Call& call, const PoolView& view, std::optio
       std::ranges::count_if(call.own, is_of_pool) >= pool.max_blocks_per_node) {
     return Exhausted(pool,
                      "node " + store_.Node() + " has the " + std::to_string(pool.max_blocks_per_node) +
-                         " blocks that spec.maxBlocksPerNode allows" + (requested ? "" : ", all full"));
+                         " blocks that spec.maxBlocksPerNode allows" + (requested ? "" : ", all full"),
+                     "raise spec.maxBlocksPerNode");
   }
   if (is_all_claimed && !requested) return Exhausted(pool, "every block is claimed");
   const auto claimed = requested ? ClaimBlock(pool, BlockOf(pool, *requested)) : Claim(pool, kClaimTriesMax);

@@ -343,6 +343,14 @@ TEST_F(Add, RefusesARequestThatThePoolDoesNotAllow) {
   EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
 }
 
+TEST_F(Add, SaysThatTheAnnotationNamesAPoolThatDoesNotExist) {
+  AddRequest request = Request(1, {"unknown", "v4"});
+  request.by_annotation = {"unknown"};
+  const auto refused = engine_.Add(request);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "pool unknown, which the pod's annotation names, does not exist");
+}
+
 TEST_F(Add, RefusesAPoolThatOnlyTheAnnotationNamesAndThatForbidsThis) {
   AddRequest request = Request(1, {"v4"});
   request.by_annotation = {"v4"};
