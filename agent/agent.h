@@ -55,6 +55,8 @@ struct AgentOptions {
   // If the node uses no address of a pool with at most 1,024 blocks, the agent checks whether it may claim a further
   // block in advance: first at a random moment within this time, and then every 30 to 60 s.
   std::chrono::milliseconds looks_within = std::chrono::seconds(10);
+  // A call that finds a pool exhausted waits at most this long until the maintenance loop has listed the node's blocks.
+  std::chrono::milliseconds list_wait_max = std::chrono::seconds(2);
   bool watches_blocks = true;
   bool reads_pods = false;  // if the runtime passes no annotations, an ADD reads them with a GET of the pod
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests Agent on an API server in memory: what other programs do to the agent's blocks.
-#include <condition_variable>
 #include <latch>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -248,22 +246,20 @@ TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
          {"allocations", nlohmann::json::object()}});
   };
   put_block("n2");
-  agent_ = MakeAgent(/*watches_blocks=*/false);
+  agent_ = MakeAgentOf(watched_, {.watches_blocks = false, .list_wait_max = std::chrono::minutes(1)});
   agent_->Start();
   Await([this] { return agent_->IsReady(); }, "the agent is ready");
   constexpr int kCalls = 8;
-  std::mutex mutex;
-  std::condition_variable changed;
-  int answered = 0;
-  bool was_looked = false;
+  std::atomic<int> answered = 0;
+  std::atomic<bool> was_looked = false;
   api_.SetFaults([&](const k8sclient::Request& request) {
     const bool is_look =
         request.method == k8sclient::Method::kGet && request.path == kBlocks &&
         std::ranges::any_of(request.query, [](const auto& pair) { return pair.second == "spec.node=n1"; });
-    std::unique_lock lock(mutex);
-    if (!is_look || std::exchange(was_looked, true)) return ApiFault::kNone;
-    // Hold this LIST for 300 ms, or until a call is answered: no call may be answered before the LIST.
-    changed.wait_for(lock, std::chrono::milliseconds(300), [&] { return answered > 0; });
+    if (!is_look || was_looked.exchange(true)) return ApiFault::kNone;
+    // No call may be answered before the LIST.
+    const std::string all_wait = "berth_agent_calls_waiting " + std::to_string(kCalls);
+    Await([&] { return answered > 0 || agent_->MetricsText().contains(all_wait); }, "all calls wait");
     put_block("n1");
     return ApiFault::kNone;
   });
@@ -274,9 +270,7 @@ TEST_F(AgentTest, AllCallsThatFindAPoolExhaustedWaitForTheOneLookForNewBlocks) {
     calls.emplace_back([&, i] {
       begin.arrive_and_wait();
       succeeded += Add("c" + std::to_string(i)).ok ? 1 : 0;
-      const std::scoped_lock lock(mutex);
       ++answered;
-      changed.notify_all();
     });
   }
   calls.clear();

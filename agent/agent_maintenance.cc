@@ -33,8 +33,6 @@ namespace {
 constexpr std::chrono::seconds kProbeMax{1};
 constexpr std::chrono::seconds kMaintenanceEvery{1};
 constexpr std::chrono::milliseconds kMaintenancePause{20};
-// A call that finds a pool exhausted waits at most this long for the maintenance loop.
-constexpr std::chrono::seconds kLookMax{2};
 // The maintenance loop lists the node's blocks every 5 to 10 min. For a LIST by node, the API server looks at every
 // block. If 5,000 nodes did this twice a minute, the API server would be overloaded.
 constexpr std::chrono::minutes kResyncEvery{5};
@@ -204,7 +202,7 @@ bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {
     changed_.notify_all();
   }
   // Calls that come within 1 s of the last request for a list share this list.
-  changed_.wait_until(lock.native(), std::min(deadline, now + kLookMax), [&]() BERTH_REQUIRES(mutex_) {
+  changed_.wait_until(lock.native(), std::min(deadline, now + options_.list_wait_max), [&]() BERTH_REQUIRES(mutex_) {
     return resyncs_ != resyncs_before_look_ || stopping_;
   });
   lock.unlock();

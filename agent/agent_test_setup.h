@@ -107,6 +107,7 @@ class AgentTest : public testing::Test {
     std::string node = "n1";
     std::string machine = {};  // each machine has its own files
     std::chrono::milliseconds looks_within = std::chrono::milliseconds(0);
+    std::chrono::milliseconds list_wait_max = AgentOptions().list_wait_max;
   };
   std::unique_ptr<Agent> MakeAgent(bool watches_blocks = true, const std::string& server = "https://model") {
     return MakeAgentOf(watched_, {.watches_blocks = watches_blocks, .server = server});
@@ -124,6 +125,7 @@ class AgentTest : public testing::Test {
                              .loaded_mark = LoadedMark(),
                              .standby = wanted.standby,
                              .looks_within = wanted.looks_within,
+                             .list_wait_max = wanted.list_wait_max,
                              .watches_blocks = wanted.watches_blocks,
                              .reads_pods = wanted.reads_pods},
                             [this] { ++replaced_; });

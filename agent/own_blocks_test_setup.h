@@ -77,7 +77,7 @@ class OwnBlocksTest : public ::testing::Test {
   static inline const std::string kBlocks{crds::kBlocksPath};
   static inline const std::string kName = "10.55.0.0-26";
 
-  [[nodiscard]] SteadyTime Soon() { return clock_.Now() + std::chrono::seconds(5); }
+  [[nodiscard]] SteadyTime Soon() { return clock_.Now() + std::chrono::seconds(60); }
 
   // Creates a block that no agent knows yet.
   void PutBlock() {

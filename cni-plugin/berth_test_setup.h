@@ -45,9 +45,9 @@ inline std::string Configuration(const std::string& socket, const std::string& m
 }
 
 // Waits until a condition of another process is true, and polls it, because the other process sends no signal. False:
-// the condition was not true within ten seconds.
+// the condition was not true within 60 s.
 inline bool Await(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
     poll(nullptr, 0, 2);

@@ -167,9 +167,10 @@ reservations() {
   check "and nothing of it is withheld" soon equals '["10.55.0.1","10.55.0.70"]' \
     status good '.status.withheld | tojson'
   check "the other reservation stays" equals "! r2" entry 10.55.0.64-26 6
-  reservation brief "{\"addresses\": [\"10.55.0.9\"], \"expires\": \"$(date -u -d '+15 seconds' +%FT%TZ)\"}"
-  check "a brief reservation is entered" soon equals "! brief" entry 10.55.0.0-26 9
-  check "and goes at its time, while its object stays" soon equals "" entry 10.55.0.0-26 9
+  reservation brief '{"addresses": ["10.55.0.9"]}'
+  check "a reservation without an end is entered" soon equals "! brief" entry 10.55.0.0-26 9
+  reservation brief "{\"addresses\": [\"10.55.0.9\"], \"expires\": \"$(date -u -d '+5 seconds' +%FT%TZ)\"}"
+  check "and goes at the end that it gets, while its object stays" soon equals "" entry 10.55.0.0-26 9
   check "the object stays" kubectl get ipreservation brief
   reservation typo '{"addresses": ["10.55.0.9-10.55.0.8"]}'
   kubectl delete ipreservation r2 brief
@@ -200,8 +201,10 @@ drains() {
   set_entry 10.55.1.0-26 3 null
   sleep 2
   check "also by an entry that nobody understands" kubectl get ipblock 10.55.1.0-26
-  set_entry 10.55.1.0-26 4 "\"~ t=$((($(date +%s) + 25) * 1000))\""
+  set_entry 10.55.1.0-26 4 "\"~ t=$((($(date +%s) + 600) * 1000))\""
+  sleep 2
   check "and while an address cools" kubectl get ipblock 10.55.1.0-26
+  set_entry 10.55.1.0-26 4 "\"~ t=$((($(date +%s) - 1) * 1000))\""
   check "then it goes" soon gone ipblock 10.55.1.0-26
   block equal 10.55.2.0/26 "{}"
   sleep 1
@@ -288,14 +291,15 @@ api_restart() {
 
 # A controller without a Lease survives an outage of any length.
 api_outage() {
-  local lone
+  local lone began
   start lone --no-leader-election
   lone=$pid
   soon grep -q "kind=IPBlock" "$work/lone.log"
+  began=$SECONDS
   "$cluster" stop-apiserver --kill --dir "$dir"
   sleep 15
   check "without election it outlives an outage of 15 seconds" kill -0 "$lone"
-  check "in which it asks seldom" eval "((\$(grep -c 'failed' '$work/lone.log') < 60))"
+  check "in which it asks seldom" eval "((\$(grep -c 'failed' '$work/lone.log') < 4 * (SECONDS - began)))"
   "$cluster" start-apiserver --dir "$dir"
   pool after2 '{"subnet": "10.91.0.0/24"}'
   check "and goes on when it is over" soon equals True/Accepted ready after2

