@@ -237,15 +237,7 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
                   took_us);
     return *std::move(reply);
   }
-  spdlog::warn("call failed verb={} network={} container={} interface={} attachment={} code={} err=\"{}\" took_us={}",
-               verb,
-               config.name,
-               environment.container_id,
-               environment.ifname,
-               ipam.attachment(),
-               code,
-               reply.error().message,
-               took_us);
+  LogFailed(environment, config.name, reply.error(), took);
   return ErrorReply(reply.error(), config.version);
 }
 

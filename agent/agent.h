@@ -218,6 +218,8 @@ class Agent final : private BlockObserver {
   [[nodiscard]] std::string NetnsToRecord(const std::string& path);
 
   void Tell(const agent_core::Report& report) override;
+  static void LogFailed(const cni::Environment& environment, const std::string& network, const Error& error,
+                        std::chrono::nanoseconds took);
   void NoteFailedRequest(const Error& error) override;
   [[nodiscard]] bool IsStillOurs() override;
 

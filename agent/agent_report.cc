@@ -10,6 +10,8 @@
 #include <spdlog/spdlog.h>
 
 #include "agent/agent.h"
+#include "cni/args.h"
+#include "cni/attachment.h"
 #include "node/netns.h"
 
 namespace berth::agent {
@@ -118,6 +120,25 @@ Sentence SentenceOf(agent_core::Report::Kind kind) {
 }
 
 }  // namespace
+
+void Agent::LogFailed(const cni::Environment& environment, const std::string& network, const Error& error,
+                      std::chrono::nanoseconds took) {
+  // CHECK and GC may come without CNI_ARGS, and a DEL must not fail because of them.
+  const auto args = cni::ParseArgs(environment.args);
+  spdlog::warn(
+      "call failed verb={} pod={} network={} container={} interface={} attachment={} code={} err=\"{}\" details=\"{}\" "
+      "took_us={}",
+      cni::ToString(environment.verb),
+      Quoted(args ? args->pod_namespace + "/" + args->pod_name : ""),
+      network,
+      environment.container_id,
+      environment.ifname,
+      cni::MakeAttachment(network, environment.container_id, environment.ifname),
+      CniCode(error.code),
+      error.message,
+      error.details,
+      std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+}
 
 // After a failed request, an answered DEL may wait for long until a patch carries it. If the machine loses power
 // meanwhile, only a synced journal has the DEL: GoAway syncs it.

@@ -83,7 +83,7 @@ TEST_F(AgentTest, AnAddThatNamesUnknownPoolsAsksForTheFirstUnknownOnly) {
   for (int i = 1; i < 64; ++i) names += ",unknown-" + std::to_string(i);
   body["config"]["runtimeConfig"]["io.kubernetes.cri.pod-annotations"] = {{"ipam.berth.dev/pools", names}};
   const Reply reply = agent_->Handle(body.dump());
-  EXPECT_TRUE(reply.body.contains("pool unknown-1 does not exist")) << reply.body;
+  EXPECT_TRUE(reply.body.contains("pool unknown-1, which the pod's annotation names, does not exist")) << reply.body;
   EXPECT_EQ(asked, std::vector<std::string>{"unknown-1"});
   api_.SetFaults(nullptr);
 }
