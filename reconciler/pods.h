@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,7 +39,7 @@ using PastPod = std::pair<PodKey, std::string>;  // the name, and SeenPod::ident
 struct UnitRequest {
   std::string resource;  // without the prefix: "ipv4"
   std::int64_t units = 0;
-  friend bool operator==(const UnitRequest&, const UnitRequest&) = default;
+  friend auto operator<=>(const UnitRequest&, const UnitRequest&) = default;
 };
 
 struct SeenPod {
