@@ -127,7 +127,8 @@ void AddRelease(CLI::App& app, Options& options) {
   release->add_flag(
       "--sure",
       options.is_sure,
-      "Also release addresses whose pod is static or unknown: berthctl cannot check whether such a pod runs");
+      "You saw that no container has the address: also release addresses whose pod is static or unknown, and let no "
+      "agent look for the container");
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -30,13 +32,20 @@ bool IsReady(const json& node) {
   return false;
 }
 
+// The held entry, or the freed entry of which an agent is still to check whether a container has the address.
+std::optional<ipam::HeldEntry> HeldOrUnchecked(const Use& use) {
+  if (const ipam::HeldEntry* held = use.held()) return *held;
+  auto freed = ipam::FreedUnder(use.block->allocations.at(use.offset));
+  return freed ? std::optional(std::move(freed->entry)) : std::nullopt;
+}
+
 Expected<PodAndNode> ReadPodAndNode(k8sclient::Api& api, const Use& use) {
   PodAndNode live;
   // Without a node, Perform has nothing to check: the block is Shared, and no pod has the address or the entry names no
   // node.
   if (use.node().empty()) return live;
-  const ipam::HeldEntry* held = use.held();
-  if (held != nullptr && !held->pod.empty() && !held->pod_namespace.empty()) {
+  const std::optional<ipam::HeldEntry> held = HeldOrUnchecked(use);
+  if (held && !held->pod.empty() && !held->pod_namespace.empty()) {
     const auto pod = k8sclient::Get(
         api, k8sclient::Path({"api", "v1", "namespaces", held->pod_namespace, "pods", held->pod}), Soon());
     if (pod) live.pod = ParsePod(*pod);
@@ -50,6 +59,15 @@ Expected<PodAndNode> ReadPodAndNode(k8sclient::Api& api, const Use& use) {
 }
 
 std::string Describe(const Use& use) { return use.address().ToString() + " of block " + use.block->name; }
+
+std::string Success(const Use& use, const ipam::Block& after) {
+  std::string text = Describe(use) + " released, was " + use.block->allocations.at(use.offset);
+  if (ipam::FreedUnder(after.allocations.at(use.offset))) {
+    text += "\nIf a container still has the address, the agent of node " + use.node() +
+            " writes the entry again. Then end the container. If no container has the address, release it with --sure";
+  }
+  return text;
+}
 
 // Fails if the pod of the entry may still run.
 Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const PodAndNode& live, bool is_sure) {
@@ -82,8 +100,8 @@ Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const s
 }
 
 Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_sure, std::int64_t now_ms) {
-  const ipam::HeldEntry* held = use.held();
-  if (held == nullptr) {
+  const std::optional<ipam::HeldEntry> held = HeldOrUnchecked(use);
+  if (!held) {
     const bool is_opaque = std::holds_alternative<ipam::OpaqueEntry>(use.entry);
     return Fail(
         ErrorCode::kInvalid,
@@ -93,6 +111,13 @@ Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_s
             ? "use a newer berthctl"
             : "a cooling address becomes free by itself; for a reserved address, delete or change the IPReservation");
   }
+  const bool is_freed = use.held() == nullptr;
+  if (is_freed && !is_sure) {
+    return Fail(ErrorCode::kInvalid,
+                Describe(use) + " is freed, but no agent has looked yet whether a container still has the address",
+                "wait for the agent of node " + use.node() +
+                    "; if that node has no agent, make sure that no container has the address, then add --sure");
+  }
   if (auto gone = CheckPodIsGone(use, *held, live, is_sure); !gone) return std::unexpected(gone.error());
   if (!live.node_is_ready_or_gone) {
     return Fail(ErrorCode::kInvalid,
@@ -101,6 +126,12 @@ Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_s
   }
   ipam::Block block = *use.block;
   std::string& text = block.allocations.at(use.offset);
+  if (is_freed) {
+    auto mark = std::get<ipam::CoolingEntry>(use.entry);
+    mark.freed.clear();
+    text = ipam::FormatEntry(mark).value();
+    return block;
+  }
   const bool agent_looks = !live.node_is_gone && !block.shared() && !is_sure;
   text = ipam::FreedMark(*held, text, agent_looks, now_ms + kCoolingMs);
   return block;
@@ -125,7 +156,7 @@ Expected<std::string> Perform(k8sclient::Api& api, const Release& release) {
     if (!after) return std::unexpected(after.error());
     const std::string path = std::string(crds::kBlocksPath) + k8sclient::Path({use->block->name});
     const auto written = k8sclient::MergePatch(api, path, crds::BlockMergePatch(*use->block, *after), Soon());
-    if (written) return Describe(*use) + " released, was " + use->block->allocations.at(use->offset);
+    if (written) return Success(*use, *after);
     if (written.error().code != ErrorCode::kConflict) return std::unexpected(written.error());
   }
   return Fail(ErrorCode::kConflict,

@@ -24,15 +24,17 @@ struct Release {
   ipam::Address address;
   std::string space;
   // True: also release an entry whose pod berthctl cannot check (unknown or static), and without the agent's look at
-  // the network namespace, because a person has checked that no container has the address.
+  // the network namespace, because a person has checked that no container has the address. Also ends the look of an
+  // agent at an address that is freed already: on a node without an agent nobody looks, and the block could never be
+  // deleted.
   bool is_sure = false;
 };
 
 // The entry of the address. Errors: kNotFound.
 [[nodiscard]] Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const std::string& space);
 
-// The block with the entry replaced by a cooling entry. Errors: kInvalid, with the remedy: the address may be in use,
-// or is not held.
+// The block with the entry replaced by a cooling entry. If the address is freed already: the block without the held
+// entry in the cooling entry. Errors: kInvalid, with the remedy: the address may be in use, or is not held.
 [[nodiscard]] Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_sure, std::int64_t now_ms);
 
 // Reads the block, the pod and the node, checks them, and writes the block by compare-and-swap. Begins again after a

@@ -52,7 +52,9 @@ TEST_P(ReleaseTable, FreesOnlyWhatNobodyCanHave) {
   }
   ASSERT_TRUE(block.has_value()) << block.error().message;
   ipam::Block wanted = inventory.blocks[0];
-  wanted.allocations[1] = std::string("~ t=61000 f=0123456789ab-aaaaaaaaaaaaaaaa") + (c.agent_looks ? " " : "") +
+  const bool was_freed = std::string_view(c.entry).starts_with("~ ");  // then the cooling ends as before
+  wanted.allocations[1] = std::string(was_freed ? "~ t=5" : "~ t=61000") +
+                          std::string(" f=0123456789ab-aaaaaaaaaaaaaaaa") + (c.agent_looks ? " " : "") +
                           (c.agent_looks ? c.entry : "");
   EXPECT_EQ(*block, wanted);
 }
@@ -61,6 +63,7 @@ const std::string kEntry = HeldText("team-a/web-0", kWebUid, 'a');
 const std::string kStatic = HeldText("team-a/web-0", "0123456789abcdef", 'a');
 const std::string kUnknown = HeldText("-/-", "-", 'a');
 const std::string kWithNetns = kEntry + " ns=cni-1";
+const std::string kFreed = "~ t=5 f=0123456789ab-aaaaaaaaaaaaaaaa " + kWithNetns;
 
 Pod Named(const char* uid, const char* phase) {
   Pod pod = RunningPod("web-0", uid, "10.55.0.1");
@@ -84,6 +87,11 @@ const ReleaseCase kReleaseCases[] = {
     {"StaticPodOfAGoneNode", kStatic.c_str(), {}, false, true, false, ""},
     {"UnknownPod", kUnknown.c_str(), {}, true, false, false, "an unknown pod"},
     {"UnknownPodAndSomebodyIsSure", kUnknown.c_str(), {}, true, false, true, ""},
+    {"FreedAndNoAgentHasLooked", kFreed.c_str(), {}, true, false, false, "no agent has looked"},
+    {"FreedAndSomebodyIsSure", kFreed.c_str(), {}, true, false, true, ""},
+    {"FreedAndSomebodyIsSureOfAGoneNode", kFreed.c_str(), {}, false, true, true, ""},
+    {"FreedOnANodeThatIsNotReady", kFreed.c_str(), {}, false, false, true, "on node n1, which is not Ready"},
+    {"FreedAndThePodRuns", kFreed.c_str(), Named(kWebUid, "Running"), true, false, true, "in use by pod team-a/web-0"},
     {"Resting", "~ t=5", {}, true, false, true, "held by no pod"},
     {"Reserved", "! printer", {}, true, false, true, "held by no pod"},
     {"NotUnderstood", "what is this", {}, true, false, true, "does not understand"},
@@ -120,6 +128,23 @@ INSTANTIATE_TEST_SUITE_P(Entries, SharedRelease,
                          testing::Values("~ t=5", "! printer", "what is this",
                                          "team-a/web-0 u 0123456789ab-aaaaaaaaaaaaaaaa i=eth0 t=1"),
                          [](const auto& c) { return std::to_string(c.index); });
+
+TEST(Release, SaysIfTheNodesAgentMayWriteTheEntryAgain) {
+  for (const bool is_sure : {false, true}) {
+    k8sclient::testing::ModelApi api;
+    ipam::Block block =
+        ipam::NewBlock(HealthyInventory().pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
+    block.allocations = {{1, kWithNetns}};
+    api.Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
+    api.Put("/api/v1/nodes",
+            {{"metadata", {{"name", "n1"}}}, {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}});
+    const auto released =
+        Perform(api, {.address = ipam::Address::Parse("10.55.0.1").value(), .space = "default", .is_sure = is_sure});
+    ASSERT_TRUE(released.has_value()) << released.error().message;
+    EXPECT_EQ(released->contains("the agent of node n1 writes the entry again"), !is_sure) << *released;
+    EXPECT_EQ(released->contains("--sure"), !is_sure) << *released;
+  }
+}
 
 // The node compares the end of the cooling with the API server's clock, not with the laptop's.
 TEST(ReleaseOnALaptop, TheAddressRestsByTheApiServersClock) {

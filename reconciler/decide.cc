@@ -293,11 +293,16 @@ class Pass {
 
   void AddPoolStatus(const SeenPool& pool, Wanted<crds::PoolStatus> wanted) {
     static const std::vector<ContestedAddress> kNone;
-    // Before the controller knows the pods, or if it frees nothing at all, it says nothing new about freeing.
-    if (kept_.settings.reclaim == Reclaim::kOn && world_.knows_holders) {
+    // Before the controller knows the pods, it says nothing new about freeing.
+    const Reclaim mode = kept_.settings.reclaim;
+    if (world_.knows_holders || mode == Reclaim::kOff) {
       const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);
       const bool is_braked = decision_.orphans.is_braked && unseen != decision_.orphans.unseen.end();
-      SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
+      if (is_braked || mode == Reclaim::kOn) {
+        SetReclaiming(wanted.status, pool, is_braked ? unseen->second : 0, now_);
+      } else {
+        std::erase_if(wanted.status.conditions, [](const auto& one) { return one.type == kReclaimingCondition; });
+      }
     }
     if (decision_.contested) {
       const auto contested = decision_.contested->find(pool.meta.uid);

@@ -16,16 +16,6 @@ namespace berth::reconciler {
 
 namespace {
 
-// Waiting pods with the same needs and the same placement.
-struct Group {
-  const SeenPod* pod;
-  const std::vector<UnitRequest>* needs;
-  PodKey key;  // the pod that has waited longest
-  std::size_t count = 0;
-  SteadyTime since;
-  SteadyTime served;  // when a block was last created for that pod; min(): never
-};
-
 // The places and addresses that a node has left for further pods.
 struct Room {
   const SeenNode* node;
@@ -68,16 +58,35 @@ class DemandDecider::Pass {
       if (seen.IsEmpty(now_.unix_ms)) ++empty_[seen.pool_uid];
     }
     for (const Group& group : groups) Serve(group);
+    for (const auto& [key, turn] : decider_.turns_) {
+      for (const auto& [uid, one] : turn.lacks) {
+        Lack& lack = decider_.lacks_.try_emplace(uid, one).first->second;
+        lack.blocks = std::max(lack.blocks, one.blocks);
+        lack.since = std::min(lack.since, one.since);
+      }
+    }
   }
 
  private:
-  // The pods that have waited for kDemandAfter, grouped. The group that has waited longest comes first. If the
-  // controller creates a block for a group, the group's waiting time restarts at 0. Otherwise the same group could get
-  // the only unclaimed block again and again.
+  // Waiting pods with the same needs and the same placement.
+  struct Group {
+    const SeenPod* pod;
+    const std::vector<UnitRequest>* needs;
+    PodKey key;  // the pod that has waited longest
+    std::size_t count = 0;
+    SteadyTime since;
+    SteadyTime served;  // when a block was last created for that pod; min(): never
+    Turn* turn = nullptr;
+  };
+
+  // The pods that have waited for kDemandAfter, grouped; at most kGroupsMax groups, whose turn it is. The group that
+  // has waited longest comes first. If the controller creates a block for a group, the group's waiting time restarts at
+  // 0. Otherwise the same group could get the only unclaimed block again and again.
   std::vector<Group> Groups() {
     const std::set<PodKey>& waiting = scope_.counts.waiting();
     std::erase_if(decider_.waiting_, [&](const auto& item) { return !waiting.contains(item.first); });
     std::vector<Group> groups;
+    std::map<GroupKey, std::size_t> indexes;  // in `groups`
     for (const PodKey& key : waiting) {
       const auto& [since, served] = decider_.waiting_.try_emplace(key, Waiting{.since = now_.steady}).first->second;
       if (const SteadyTime due = since + kDemandAfter; now_.steady < due) {
@@ -86,17 +95,27 @@ class DemandDecider::Pass {
       }
       const SeenPod& pod = *scope_.world.pods.Find(key);
       const std::vector<UnitRequest>& needs = scope_.counts.NeedsOf(pod);
-      const auto found = std::ranges::find_if(
-          groups, [&](const Group& one) { return *one.needs == needs && *one.pod->placement == *pod.placement; });
-      if (found == groups.end()) {
-        groups.push_back({.pod = &pod, .needs = &needs, .key = key, .count = 1, .since = since, .served = served});
+      // Equal placements are one object (SharedPlacement).
+      const auto [index, is_new] = indexes.try_emplace({pod.placement, needs}, groups.size());
+      if (is_new) {
+        Turn& turn = decider_.turns_[index->first];
+        groups.push_back(
+            {.pod = &pod, .needs = &needs, .key = key, .count = 1, .since = since, .served = served, .turn = &turn});
         continue;
       }
-      ++found->count;
-      if (since >= found->since) continue;
-      found->since = since;
-      found->served = served;
-      found->key = key;
+      Group& group = groups[index->second];
+      ++group.count;
+      if (since >= group.since) continue;
+      group.since = since;
+      group.served = served;
+      group.key = key;
+    }
+    std::erase_if(decider_.turns_, [&](const auto& item) { return !indexes.contains(item.first); });
+    if (groups.size() > kGroupsMax) {
+      // A new group comes last, so that new groups cannot keep the others from their turn.
+      std::ranges::stable_sort(groups, {}, [](const Group& group) { return std::max(group.turn->at, group.since); });
+      groups.resize(kGroupsMax);
+      decision_.WakeAt(now_.steady + kNextTurn);
     }
     std::ranges::stable_sort(groups, {}, [](const Group& group) { return std::max(group.served, group.since); });
     return groups;
@@ -132,6 +151,7 @@ class DemandDecider::Pass {
   }
 
   void Serve(const Group& group) {
+    *group.turn = {.at = now_.steady};
     const std::vector<Room*> rooms = NodesFor(group);
     if (rooms.empty()) return;
     for (std::size_t i = 0; i < group.count; ++i) {
@@ -190,11 +210,7 @@ class DemandDecider::Pass {
     for (Room* room : rooms) {
       if (room->places > 0 && ExtendNode(group, *room, pods, lacks)) return room;
     }
-    for (const auto& [uid, blocks] : lacks) {
-      Lack& lack = decider_.lacks_.try_emplace(uid, Lack{.since = group.since}).first->second;
-      lack.blocks = std::max(lack.blocks, blocks);
-      lack.since = std::min(lack.since, group.since);
-    }
+    for (const auto& [uid, blocks] : lacks) group.turn->lacks[uid] = {.blocks = blocks, .since = group.since};
     return nullptr;
   }
 

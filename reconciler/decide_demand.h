@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "reconciler/census.h"
 #include "reconciler/counts.h"
@@ -29,6 +31,10 @@ inline constexpr std::chrono::seconds kDemandAfter{2};
 inline constexpr std::chrono::seconds kDrawMax{30};
 // Limit of blocks that one decision creates.
 inline constexpr std::size_t kCreatedMax = 20;
+// Limit of groups of waiting pods that one decision serves, because each group is compared with each node. A group is
+// the pods with equal needs and equal placements. The groups have their turns one after the other.
+inline constexpr std::size_t kGroupsMax = 50;
+inline constexpr std::chrono::seconds kNextTurn{1};
 
 struct DemandScope {
   const World& world;
@@ -73,7 +79,13 @@ class DemandDecider {
     SteadyTime since;
     SteadyTime served = SteadyTime::min();  // when the controller last created a block for the pod; min(): never
   };
+  using GroupKey = std::pair<std::shared_ptr<const Placement>, std::vector<UnitRequest>>;
+  struct Turn {
+    SteadyTime at = SteadyTime::min();       // when a decision last served the group; min(): never
+    std::map<std::string, Lack> lacks = {};  // what the group lacked then, by UID of the pool
+  };
   std::map<PodKey, Waiting> waiting_;
+  std::map<GroupKey, Turn> turns_;
   std::map<NodeResource, SteadyTime> room_since_;  // since when the node's address count has had room while pods waited
   // When the controller last created a block on the node, or last found that the node's room does not help the pods.
   std::map<NodeResource, SteadyTime> tried_;

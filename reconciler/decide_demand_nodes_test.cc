@@ -114,6 +114,46 @@ TEST(DemandOfTheOnlyBlock, DeletesTheBlockFiveSecondsAfterItsNodeStoppedCounting
   EXPECT_EQ(std::chrono::seconds(deleted[0] - uncounted[0]), kUncountedFor);
 }
 
+// Lets pods wait that fit no node. Each has another placement.
+void AddUnplaceable(NumbersWorld& world, const std::string& prefix, int count) {
+  for (int i = 0; i < count; ++i) {
+    const std::string name = prefix + std::to_string(i);
+    world.Waiting(name, In("nowhere-" + name));
+  }
+}
+
+TEST(DemandOfManyGroups, ServesFiftyGroupsInADecisionAndTheNextGroupASecondLater) {
+  for (const int others : {49, 50}) {
+    NumbersWorld world;
+    world.Node("n1").Pass(10);
+    AddUnplaceable(world, "a", others);
+    EXPECT_THAT(SecondsOf(world.Waiting("w").Pass(10), "create block"), testing::ElementsAre(others == 49 ? 2 : 3));
+  }
+}
+
+TEST(DemandOfManyGroups, ServesTheLastOfManyGroupsThoughFiftyNewGroupsComeEachSecond) {
+  NumbersWorld world;
+  world.Node("n1", true, {{"zone", "b"}}).Pass(10);
+  AddUnplaceable(world, "a", 450);
+  world.Waiting("w", In("b"));
+  std::size_t created = 0;
+  for (int i = 0; i < 15; ++i) {
+    AddUnplaceable(world, "b" + std::to_string(i) + "-", 50);
+    created += SecondsOf(world.Pass(0), "create block").size();
+  }
+  EXPECT_EQ(created, 1U);
+}
+
+// The deletion of a block takes longer than the turn of a group.
+TEST(DemandOfManyGroups, TakesABlockFromAnotherNodeWhileOtherGroupsHaveTheirTurn) {
+  NumbersWorld world(kOneBlock);
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29", "n1").Pass(30);
+  AddUnplaceable(world, "a", 120);
+  const Lines lines = world.Waiting("w", In("b")).Pass(30);
+  EXPECT_EQ(SecondsOf(lines, "delete block").size(), 1U);
+  EXPECT_EQ(SecondsOf(lines, "for n2").size(), 1U);
+}
+
 TEST(Demand, MakesABlockWithoutCountingReservedAddressesAndAddsTheirEntries) {
   NumbersWorld world(kOneBlock);
   world.world().Reservation("printers", {"10.55.0.0-10.55.0.2"});

@@ -321,18 +321,21 @@ TEST_F(OrphansReportTest, OrphansAreReportedOnceAndStay) {
   EXPECT_EQ(Lines(), Texts{});
 }
 
+// The condition Reclaiming of the pool "web" after the next decision.
+std::string ReclaimingAfter(TestWorld& world, const Decision& decision) {
+  for (const Action& action : decision.actions) {
+    if (const auto* set = std::get_if<SetPoolStatus>(&action)) world.world.pools.at("web").status = set->status;
+  }
+  const auto* found = crds::FindCondition(world.world.pools.at("web").status.conditions, "Reclaiming");
+  return found == nullptr ? "none" : found->status + "/" + found->reason;
+}
+
 TEST_F(OrphansTest, ThePoolsConditionShowsTheBrakeUntilItIsOff) {
   world_.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
   PutBlock(0, 0, 64);
-  const auto condition = [this]() -> std::string {
+  const auto condition = [this] {
     Lines();
-    for (const Action& action : decision_.actions) {
-      if (const auto* set = std::get_if<SetPoolStatus>(&action)) {
-        world_.world.pools.at("web").status = set->status;
-      }
-    }
-    const auto* found = crds::FindCondition(world_.world.pools.at("web").status.conditions, "Reclaiming");
-    return found == nullptr ? "none" : found->status + "/" + found->reason;
+    return ReclaimingAfter(world_, decision_);
   };
   EXPECT_EQ(condition(), "False/TooManyOrphans");
   world_.world.knows_holders = false;
@@ -340,6 +343,22 @@ TEST_F(OrphansTest, ThePoolsConditionShowsTheBrakeUntilItIsOff) {
   world_.world.knows_holders = true;
   for (int i = 0; i < 64; ++i) PutPod(i);
   EXPECT_EQ(condition(), "True/AsUsual");
+}
+
+TEST_F(OrphansTest, ThePoolsConditionIsUpToDateThoughTheControllerFreesNothing) {
+  world_.Pool("web", {{"subnet", "10.55.0.0/24"}}).Space("default", {"web"});
+  PutBlock(0, 0, 64);
+  const auto condition = [this](Reclaim mode) {
+    world_.decider = Decider({.reclaim = mode});
+    Lines();
+    return ReclaimingAfter(world_, decision_);
+  };
+  EXPECT_EQ(condition(Reclaim::kOn), "False/TooManyOrphans");
+  EXPECT_EQ(condition(Reclaim::kReport), "False/TooManyOrphans");
+  EXPECT_EQ(condition(Reclaim::kOff), "none") << "the controller does not count orphans";
+  EXPECT_EQ(condition(Reclaim::kReport), "False/TooManyOrphans");
+  for (int i = 0; i < 64; ++i) PutPod(i);
+  EXPECT_EQ(condition(Reclaim::kReport), "none") << "the controller frees no address, and no brake holds it back";
 }
 
 }  // namespace

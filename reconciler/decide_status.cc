@@ -127,10 +127,12 @@ void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t h
   if (held_back > 0) {
     why = {.reason = "TooManyOrphans",
            .message =
-               std::to_string(held_back) +
-               " entries name pods that do not exist and whose deletion the controller did not see. So many missing "
+               "when this condition became False, " + std::to_string(held_back) +
+               " entries named pods that do not exist and whose deletion the controller did not see. So many missing "
                "pods are probably a mistake: the controller frees no address until fewer entries name missing pods. "
-               "If the pods are really gone, free their addresses with berthctl release (docs/troubleshooting.md)"};
+               "If the pods are really gone, free their addresses with berthctl release. If the agent writes an entry "
+               "again, end the container that has the address, or if you saw that no container has it, add --sure "
+               "(docs/troubleshooting.md)"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(kReclaimingCondition, held_back == 0, std::move(why), pool.meta.generation, now));

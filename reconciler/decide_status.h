@@ -38,7 +38,8 @@ struct Readiness {
 // Sets only the condition Ready.
 void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Now& now);
 
-// False: the brake holds back entries of the pool (decide_orphans.h), and the controller frees no entry at all.
+// False: the brake holds back entries of the pool (decide_orphans.h), and the controller frees no entry at all. A pool
+// has no such condition if the controller does not free orphans (--reclaim) and the brake does not hold back entries.
 inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
 
 // If the brake holds back entries of the pool (decide_orphans.h), sets the condition Reclaiming to False. If the brake

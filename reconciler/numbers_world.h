@@ -74,7 +74,7 @@ class NumbersWorld {
                        .uid = name,
                        .requests = std::move(requests),
                        .is_unschedulable = true,
-                       .placement = std::make_shared<const Placement>(std::move(placement))},
+                       .placement = SharedPlacement(std::move(placement))},
                       t_.now.steady);
     return *this;
   }

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <set>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "base/mutex.h"
 #include "k8sclient/text_at.h"
 
 namespace berth::reconciler {
@@ -40,6 +44,13 @@ void ReadRequirements(const json& list, bool is_field, std::vector<NodeRequireme
     into.push_back(std::move(one));
   }
 }
+
+struct ByValue {
+  using is_transparent = void;
+  static const Placement& ValueOf(const Placement& one) { return one; }
+  static const Placement& ValueOf(const std::shared_ptr<const Placement>& one) { return *one; }
+  bool operator()(const auto& one, const auto& other) const { return ValueOf(one) < ValueOf(other); }
+};
 
 }  // namespace
 
@@ -88,13 +99,30 @@ bool Placement::Admits(const std::string& node, const ipam::Labels& labels, cons
   });
 }
 
-std::size_t Placement::parts() const {
-  std::size_t count = node_selector.size() + tolerations.size();
-  for (const std::vector<NodeRequirement>& term : terms.value_or(std::vector<std::vector<NodeRequirement>>())) {
-    ++count;
-    for (const NodeRequirement& one : term) count += 1 + one.values.size();
+std::size_t Placement::bytes() const {
+  std::size_t sum = 0;
+  for (const auto& [key, value] : node_selector) sum += sizeof(key) + key.size() + sizeof(value) + value.size();
+  for (const Toleration& one : tolerations) sum += sizeof(one) + one.key.size() + one.value.size() + one.effect.size();
+  if (!terms) return sum;
+  for (const std::vector<NodeRequirement>& term : *terms) {
+    sum += sizeof(term);
+    for (const NodeRequirement& one : term) {
+      sum += sizeof(one) + one.key.size() + one.op.size();
+      for (const std::string& value : one.values) sum += sizeof(value) + value.size();
+    }
   }
-  return count;
+  return sum;
+}
+
+std::shared_ptr<const Placement> SharedPlacement(Placement placement) {
+  static Mutex mutex;
+  static std::set<std::shared_ptr<const Placement>, ByValue> shared;
+  if (placement.bytes() > kPlacementBytesMax) return nullptr;
+  const Lock lock(mutex);
+  if (const auto found = shared.find(placement); found != shared.end()) return *found;
+  if (shared.size() >= kPlacementsMax) std::erase_if(shared, [](const auto& one) { return one.use_count() == 1; });
+  if (shared.size() >= kPlacementsMax) return nullptr;
+  return *shared.insert(std::make_shared<const Placement>(std::move(placement))).first;
 }
 
 Placement ReadPlacement(const json& spec) {

@@ -3,7 +3,9 @@
 // meaning that kube-scheduler gives them.
 #pragma once
 
-#include <cstdint>
+#include <compare>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,7 +30,7 @@ struct Toleration {
   std::string effect;  // empty: every effect
 
   [[nodiscard]] bool Tolerates(const Taint& taint) const;
-  friend bool operator==(const Toleration&, const Toleration&) = default;
+  friend auto operator<=>(const Toleration&, const Toleration&) = default;
 };
 
 struct NodeRequirement {
@@ -38,7 +40,7 @@ struct NodeRequirement {
   bool is_field = false;  // from matchFields, where metadata.name is the only key
 
   [[nodiscard]] bool Matches(const std::string& node, const ipam::Labels& labels) const;
-  friend bool operator==(const NodeRequirement&, const NodeRequirement&) = default;
+  friend auto operator<=>(const NodeRequirement&, const NodeRequirement&) = default;
 };
 
 struct Placement {
@@ -50,14 +52,20 @@ struct Placement {
   // True if kube-scheduler may place the pod on the node, as far as labels and taints say.
   [[nodiscard]] bool Admits(const std::string& node, const ipam::Labels& labels,
                             const std::vector<Taint>& taints) const;
-  // The number of labels, requirements, values and tolerations.
-  [[nodiscard]] std::size_t parts() const;
-  friend bool operator==(const Placement&, const Placement&) = default;
+  // About how much memory the placement needs.
+  [[nodiscard]] std::size_t bytes() const;
+  friend auto operator<=>(const Placement&, const Placement&) = default;
 };
 
-// Kubernetes does not limit the parts of a placement, but the controller keeps the placement of each waiting pod, and
-// compares it with each node. The controller creates no block for a pod whose placement has more parts.
-inline constexpr std::size_t kPlacementPartsMax = 1'000;
+// Kubernetes limits neither the size of a placement nor the number of pods, but the controller keeps the placements of
+// waiting pods in memory, and compares them with each node. So the controller creates no block for a pod whose
+// placement needs more than kPlacementBytesMax, or is none of the kPlacementsMax different placements that it keeps.
+inline constexpr std::size_t kPlacementBytesMax = 16'384;
+inline constexpr std::size_t kPlacementsMax = 1'000;
+
+// Returns the one object that all equal placements of this process share, so that replicas of a Deployment need little
+// memory. The object exists as long as the caller keeps it. nullptr: a limit above is exceeded. Any thread may call it.
+[[nodiscard]] std::shared_ptr<const Placement> SharedPlacement(Placement placement);
 
 // Reads a Pod's spec. A field whose form is not that of Kubernetes counts as absent.
 [[nodiscard]] Placement ReadPlacement(const nlohmann::json& spec);

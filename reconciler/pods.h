@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,7 +39,7 @@ using PastPod = std::pair<PodKey, std::string>;  // the name, and SeenPod::ident
 struct UnitRequest {
   std::string resource;  // without the prefix: "ipv4"
   std::int64_t units = 0;
-  friend bool operator==(const UnitRequest&, const UnitRequest&) = default;
+  friend auto operator<=>(const UnitRequest&, const UnitRequest&) = default;
 };
 
 struct SeenPod {
@@ -63,8 +64,8 @@ struct SeenPod {
   std::shared_ptr<const std::vector<UnitRequest>> named = {};
   // The scheduler found no node for the pod (condition PodScheduled=False, reason Unschedulable) and tries again.
   bool is_unschedulable = false;
-  // The nodes on which the pod may run. nullptr unless the pod is unschedulable, because the controller uses the
-  // placement only for such a pod; and nullptr if the placement has too many parts (kPlacementPartsMax).
+  // The nodes on which the pod may run; from SharedPlacement. nullptr unless the pod is unschedulable, because the
+  // controller uses the placement only for such a pod; and nullptr if a limit of SharedPlacement is exceeded.
   std::shared_ptr<const Placement> placement = {};
 
   // The pod is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.

@@ -2,7 +2,11 @@
 // Reads pods, nodes and Leases as the API server has them, also odd ones.
 #include "reconciler/read_holders.h"
 
+#include <algorithm>
 #include <limits>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -119,16 +123,49 @@ TEST(ReadPod, ReadsAPodAsUnschedulableOnlyWhileTheSchedulerWouldPlaceIt) {
   EXPECT_FALSE(ReadPod(object).value().is_unschedulable) << "somebody deleted the pod, and a finalizer keeps it";
 }
 
-TEST(ReadPod, KeepsNoPlacementThatIsLargerThanAnyInUse) {
+json UnschedulablePod() {
   json object = PodObject();
   object["spec"].erase("nodeName");
   object["status"] = {{"conditions", {{{"type", "PodScheduled"}, {"status", "False"}, {"reason", "Unschedulable"}}}}};
-  for (const auto& [values, is_kept] : {std::pair<std::size_t, bool>{900, true}, {1'000, false}}) {
-    const json expression = {{"key", "a"}, {"operator", "NotIn"}, {"values", std::vector<std::string>(values, "b")}};
-    object["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = {
-        {"nodeSelectorTerms", {{{"matchExpressions", {expression}}}}}};
-    EXPECT_EQ(ReadPod(object).value().placement != nullptr, is_kept) << values;
+  return object;
+}
+
+// Kubernetes before 1.33 does not limit the values of a required node affinity.
+TEST(ReadPod, KeepsNoPlacementThatNeedsMuchMemory) {
+  const struct {
+    std::size_t terms;
+    std::size_t values;
+    std::size_t length;
+    bool is_kept;
+  } cases[] = {{1, 1, 15'000, true},
+               {1, 1, 20'000, false},
+               {1, 200, 40, true},
+               {1, 300, 40, false},
+               {60, 1, 1, true},
+               {200, 0, 0, false}};
+  for (const auto& [terms, values, length, is_kept] : cases) {
+    json object = UnschedulablePod();
+    json& list = object["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    const std::vector<std::string> texts(values, std::string(length, 'b'));
+    const json term = {{"matchExpressions", {{{"key", "a"}, {"operator", "NotIn"}, {"values", texts}}}}};
+    list["nodeSelectorTerms"] = std::vector<json>(terms, term);
+    EXPECT_EQ(ReadPod(object).value().placement != nullptr, is_kept) << terms << ' ' << values << ' ' << length;
   }
+}
+
+TEST(ReadPod, KeepsOneObjectForEqualPlacementsAndAThousandObjectsInAll) {
+  const auto placement_of = [](std::size_t zone) {
+    json object = UnschedulablePod();
+    object["spec"]["nodeSelector"]["zone"] = std::to_string(zone);
+    return ReadPod(object).value().placement;
+  };
+  std::vector<std::shared_ptr<const Placement>> kept;
+  for (std::size_t i = 0; i < 1'000; ++i) kept.push_back(placement_of(i));
+  EXPECT_EQ(std::ranges::count(kept, nullptr), 0);
+  EXPECT_EQ(placement_of(1'000), nullptr);
+  EXPECT_EQ(placement_of(7), kept[7]);
+  kept.pop_back();
+  EXPECT_NE(placement_of(1'000), nullptr) << "no pod has that placement any more";
 }
 
 TEST(ReadPod, ReadsNoNodeForAPodThatIsNotBound) {
