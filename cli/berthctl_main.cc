@@ -201,8 +201,9 @@ int RunRelease(const Options& options, k8sclient::Api& api) {
   if (!releases) return Fail(releases.error());
   if (releases->empty()) Say("nothing to release\n");
   int code = kDone;
+  Releaser releaser(api);
   for (const Release& release : *releases) {
-    const auto done = Perform(api, release);
+    const auto done = releaser.Perform(release);
     if (done) {
       Say(*done + "\n");
     } else {

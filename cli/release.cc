@@ -22,6 +22,7 @@ using nlohmann::json;
 constexpr int kTriesMax = 10;
 constexpr std::int64_t kCoolingMs = 60'000;  // within this time the node's agent sees the cooling entry
 constexpr std::chrono::seconds kCallMax{20};
+constexpr std::chrono::seconds kInventoryMax{20};
 
 k8sclient::CallOptions Soon() { return k8sclient::CallOptions::Within(kCallMax); }
 
@@ -91,8 +92,11 @@ Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const
 }  // namespace
 
 Expected<Use> FindUse(const Inventory& inventory, ipam::Address address, const std::string& space) {
-  for (Use& use : UsesOf(inventory)) {
-    if (use.block->space == space && use.address() == address) return std::move(use);
+  for (const ipam::Block& block : inventory.blocks) {
+    if (block.space != space || !block.cidr.Contains(address)) continue;
+    const auto found = block.allocations.find(static_cast<ipam::BlockOffset>(block.cidr.OffsetOf(address)));
+    if (found == block.allocations.end()) continue;
+    return Use{.block = &block, .offset = found->first, .entry = ipam::ParseEntry(found->second)};
   }
   return Fail(ErrorCode::kNotFound,
               "no entry has the address " + address.ToString() + " in space " + space,
@@ -137,27 +141,45 @@ Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_s
   return block;
 }
 
-Expected<std::string> Perform(k8sclient::Api& api, const Release& release) {
+Expected<void> Releaser::Refresh() {
+  if (read_ && std::chrono::steady_clock::now() < *read_ + kInventoryMax) return {};
+  auto inventory = ReadInventory(api_, /*with_pods=*/true);
+  if (!inventory) return std::unexpected(inventory.error());
+  inventory_ = *std::move(inventory);
+  read_ = std::chrono::steady_clock::now();
+  return {};
+}
+
+Expected<std::string> Releaser::Perform(const Release& release) {
   for (int tries = 0; tries < kTriesMax; ++tries) {
-    const auto inventory = ReadInventory(api, /*with_pods=*/true);
-    if (!inventory) return std::unexpected(inventory.error());
-    const auto use = FindUse(*inventory, release.address, release.space);
+    if (auto refreshed = Refresh(); !refreshed) return std::unexpected(refreshed.error());
+    const auto use = FindUse(inventory_, release.address, release.space);
     if (!use) return std::unexpected(use.error());
-    for (const Pod& pod : inventory->pods) {
+    for (const Pod& pod : inventory_.pods) {
       const bool has_it = std::ranges::find(pod.addresses, release.address) != pod.addresses.end();
       if (!has_it || pod.host_network || pod.ended() || (!use->node().empty() && pod.node != use->node())) continue;
       return Fail(ErrorCode::kInvalid,
                   Describe(*use) + " is in the status of the running pod " + pod.name_space + "/" + pod.name,
                   "delete that pod first");
     }
-    const auto live = ReadPodAndNode(api, *use);
+    const auto live = ReadPodAndNode(api_, *use);
     if (!live) return std::unexpected(live.error());
-    const auto after = Released(*use, *live, release.is_sure, inventory->now_ms);
+    const auto after = Released(*use, *live, release.is_sure, inventory_.now_ms);
     if (!after) return std::unexpected(after.error());
     const std::string path = std::string(crds::kBlocksPath) + k8sclient::Path({use->block->name});
-    const auto written = k8sclient::MergePatch(api, path, crds::BlockMergePatch(*use->block, *after), Soon());
-    if (written) return Success(*use, *after);
-    if (written.error().code != ErrorCode::kConflict) return std::unexpected(written.error());
+    const auto written = k8sclient::MergePatch(api_, path, crds::BlockMergePatch(*use->block, *after), Soon());
+    const bool is_conflict = !written && written.error().code == ErrorCode::kConflict;
+    if (!written && !is_conflict) return std::unexpected(written.error());
+    const std::string text = Success(*use, *after);
+    // Other findings of the report may be in the same block.
+    const auto object = is_conflict ? k8sclient::Get(api_, path, Soon()) : written;
+    auto block = object ? crds::ParseBlock(*object) : std::unexpected(object.error());
+    if (block) {
+      *std::ranges::find(inventory_.blocks, block->name, &ipam::Block::name) = *std::move(block);
+    } else {
+      read_.reset();
+    }
+    if (!is_conflict) return text;
   }
   return Fail(ErrorCode::kConflict,
               "other programs changed the block of " + release.address.ToString() + " during every try",

@@ -4,6 +4,7 @@
 // write it again (docs/state.md). If the attachment's network namespace still exists, the agent puts the entry back.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,8 +38,24 @@ struct Release {
 // entry in the cooling entry. Errors: kInvalid, with the remedy: the address may be in use, or is not held.
 [[nodiscard]] Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_sure, std::int64_t now_ms);
 
-// Reads the block, the pod and the node, checks them, and writes the block by compare-and-swap. Begins again after a
-// conflict; tries ten times in all. Returns a text for people.
-[[nodiscard]] Expected<std::string> Perform(k8sclient::Api& api, const Release& release);
+// Frees addresses one after the other. A report may have thousands of addresses, so Releaser reads the whole cluster at
+// most every 20 s.
+class Releaser {
+ public:
+  // The API must outlive this object.
+  explicit Releaser(k8sclient::Api& api) : api_(api) {}
+
+  // Reads the pod and the node of the entry, checks them, and writes the block by compare-and-swap. Reads the block
+  // again after a conflict; tries ten times in all. Returns a text for people.
+  [[nodiscard]] Expected<std::string> Perform(const Release& release);
+
+ private:
+  // Reads the cluster again if that was long ago.
+  [[nodiscard]] Expected<void> Refresh();
+
+  k8sclient::Api& api_;
+  Inventory inventory_;
+  std::optional<std::chrono::steady_clock::time_point> read_;
+};
 
 }  // namespace berth::cli

@@ -118,8 +118,8 @@ TEST_P(SharedRelease, OfWhatNobodyHasIsRefused) {
   ipam::Block block = ipam::NewBlock(inventory.pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "");
   block.allocations = {{3, GetParam()}};
   api.Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
-  const auto released =
-      Perform(api, {.address = ipam::Address::Parse("10.55.0.3").value(), .space = "default", .is_sure = true});
+  const auto released = Releaser(api).Perform(
+      {.address = ipam::Address::Parse("10.55.0.3").value(), .space = "default", .is_sure = true});
   ASSERT_FALSE(released.has_value());
   EXPECT_EQ(released.error().code, ErrorCode::kInvalid);
 }
@@ -138,11 +138,38 @@ TEST(Release, SaysIfTheNodesAgentMayWriteTheEntryAgain) {
     api.Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
     api.Put("/api/v1/nodes",
             {{"metadata", {{"name", "n1"}}}, {"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}});
-    const auto released =
-        Perform(api, {.address = ipam::Address::Parse("10.55.0.1").value(), .space = "default", .is_sure = is_sure});
+    const auto released = Releaser(api).Perform(
+        {.address = ipam::Address::Parse("10.55.0.1").value(), .space = "default", .is_sure = is_sure});
     ASSERT_TRUE(released.has_value()) << released.error().message;
     EXPECT_EQ(released->contains("the agent of node n1 writes the entry again"), !is_sure) << *released;
     EXPECT_EQ(released->contains("--sure"), !is_sure) << *released;
+  }
+}
+
+TEST(Release, ReadsTheClusterOnceForManyAddressesOfABlockThatOthersWriteToo) {
+  k8sclient::testing::ModelApi api;
+  ipam::Block block =
+      ipam::NewBlock(HealthyInventory().pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
+  for (ipam::BlockOffset offset = 1; offset < 9; ++offset) block.allocations[offset] = kEntry;
+  const std::string blocks(crds::kBlocksPath);
+  api.Put(blocks, crds::BlockToJson(block));
+  int lists = 0;
+  int next = 20;
+  api.SetFaults([&](const k8sclient::Request& request) {
+    lists += request.path == "/api/v1/pods" ? 1 : 0;
+    const bool is_write = request.method == k8sclient::Method::kPatch;
+    if (is_write && next++ % 2 == 0) api.Change(blocks, block.name, [](auto& object) { object["next"] = 9; });
+    return k8sclient::testing::ApiFault::kNone;
+  });
+  Releaser releaser(api);
+  for (int last = 1; last < 9; ++last) {
+    const auto address = ipam::Address::Parse("10.55.0." + std::to_string(last)).value();
+    const auto released = releaser.Perform({.address = address, .space = "default", .is_sure = true});
+    ASSERT_TRUE(released.has_value()) << released.error().message;
+  }
+  EXPECT_EQ(lists, 1);
+  for (const auto& entry : api.Objects(blocks).front()["allocations"]) {
+    EXPECT_TRUE(entry.get<std::string>().starts_with("~ ")) << entry;
   }
 }
 
@@ -156,8 +183,8 @@ TEST(ReleaseOnALaptop, TheAddressRestsByTheApiServersClock) {
         ipam::NewBlock(HealthyInventory().pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
     block.allocations = {{1, kEntry}};
     model.Put(std::string(crds::kBlocksPath), crds::BlockToJson(block));
-    const auto released =
-        Perform(api, {.address = ipam::Address::Parse("10.55.0.1").value(), .space = "default", .is_sure = true});
+    const auto released = Releaser(api).Perform(
+        {.address = ipam::Address::Parse("10.55.0.1").value(), .space = "default", .is_sure = true});
     ASSERT_TRUE(released.has_value()) << released.error().message;
     const auto entry =
         ipam::ParseEntry(model.Objects(std::string(crds::kBlocksPath)).front()["allocations"]["1"].get<std::string>());
