@@ -46,10 +46,11 @@ void ReadRequirements(const json& list, bool is_field, std::vector<NodeRequireme
 }
 
 struct ByValue {
-  using is_transparent = void;
-  static const Placement& ValueOf(const Placement& one) { return one; }
-  static const Placement& ValueOf(const std::shared_ptr<const Placement>& one) { return *one; }
-  bool operator()(const auto& one, const auto& other) const { return ValueOf(one) < ValueOf(other); }
+  using is_transparent = void;  // NOLINT(readability-identifier-naming): the name of the standard library
+  using Shared = std::shared_ptr<const Placement>;
+  bool operator()(const Shared& one, const Shared& other) const { return *one < *other; }
+  bool operator()(const Shared& one, const Placement& other) const { return *one < other; }
+  bool operator()(const Placement& one, const Shared& other) const { return one < *other; }
 };
 
 }  // namespace
@@ -100,15 +101,16 @@ bool Placement::Admits(const std::string& node, const ipam::Labels& labels, cons
 }
 
 std::size_t Placement::bytes() const {
+  constexpr std::size_t kText = sizeof(std::string);
   std::size_t sum = 0;
-  for (const auto& [key, value] : node_selector) sum += sizeof(key) + key.size() + sizeof(value) + value.size();
+  for (const auto& [key, value] : node_selector) sum += 2 * kText + key.size() + value.size();
   for (const Toleration& one : tolerations) sum += sizeof(one) + one.key.size() + one.value.size() + one.effect.size();
   if (!terms) return sum;
   for (const std::vector<NodeRequirement>& term : *terms) {
-    sum += sizeof(term);
+    sum += sizeof(std::vector<NodeRequirement>);
     for (const NodeRequirement& one : term) {
       sum += sizeof(one) + one.key.size() + one.op.size();
-      for (const std::string& value : one.values) sum += sizeof(value) + value.size();
+      for (const std::string& value : one.values) sum += kText + value.size();
     }
   }
   return sum;
