@@ -73,7 +73,10 @@ std::string Success(const Use& use, const ipam::Block& after) {
 // Fails if the pod of the entry may still run.
 Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const PodAndNode& live, bool is_sure) {
   const std::string name = held.pod_namespace + "/" + held.pod;
-  if (live.pod && IsOf(held, *live.pod) && !live.pod->ended()) {
+  // A pod whose sandbox was replaced has another address than the freed entry of the earlier sandbox.
+  const bool has_other = use.held() == nullptr && live.pod && !live.pod->addresses.empty() &&
+                         std::ranges::find(live.pod->addresses, use.address()) == live.pod->addresses.end();
+  if (live.pod && IsOf(held, *live.pod) && !live.pod->ended() && !has_other) {
     return Fail(ErrorCode::kInvalid,
                 Describe(use) + " is in use by pod " + name,
                 "delete the pod: kubectl delete pod -n " + held.pod_namespace + " " + held.pod);
@@ -164,19 +167,23 @@ Expected<std::string> Releaser::Perform(const Release& release) {
     }
     const auto live = ReadPodAndNode(api_, *use);
     if (!live) return std::unexpected(live.error());
-    const auto after = Released(*use, *live, release.is_sure, inventory_.now_ms);
+    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - *read_);
+    const auto after = Released(*use, *live, release.is_sure, inventory_.now_ms + since.count());
     if (!after) return std::unexpected(after.error());
     const std::string path = std::string(crds::kBlocksPath) + k8sclient::Path({use->block->name});
     const auto written = k8sclient::MergePatch(api_, path, crds::BlockMergePatch(*use->block, *after), Soon());
     const bool is_conflict = !written && written.error().code == ErrorCode::kConflict;
     if (!written && !is_conflict) return std::unexpected(written.error());
     const std::string text = Success(*use, *after);
-    // Other findings of the report may be in the same block.
     const auto object = is_conflict ? k8sclient::Get(api_, path, Soon()) : written;
     auto block = object ? crds::ParseBlock(*object) : std::unexpected(object.error());
-    if (block) {
+    const bool is_same =
+        !is_conflict || (block && block->allocations[use->offset] == use->block->allocations.at(use->offset));
+    if (block && is_same) {
+      // Other findings of the report may be in the same block.
       *std::ranges::find(inventory_.blocks, block->name, &ipam::Block::name) = *std::move(block);
     } else {
+      // If the entry has changed, it may name a pod that is younger than the list of pods.
       read_.reset();
     }
     if (!is_conflict) return text;

@@ -92,6 +92,13 @@ const ReleaseCase kReleaseCases[] = {
     {"FreedAndSomebodyIsSureOfAGoneNode", kFreed.c_str(), {}, false, true, true, ""},
     {"FreedOnANodeThatIsNotReady", kFreed.c_str(), {}, false, false, true, "on node n1, which is not Ready"},
     {"FreedAndThePodRuns", kFreed.c_str(), Named(kWebUid, "Running"), true, false, true, "in use by pod team-a/web-0"},
+    {"FreedAndThePodHasAnotherAddress",
+     kFreed.c_str(),
+     RunningPod("web-0", kWebUid, "10.55.0.7"),
+     true,
+     false,
+     true,
+     ""},
     {"Resting", "~ t=5", {}, true, false, true, "held by no pod"},
     {"Reserved", "! printer", {}, true, false, true, "held by no pod"},
     {"NotUnderstood", "what is this", {}, true, false, true, "does not understand"},
@@ -171,6 +178,32 @@ TEST(Release, ReadsTheClusterOnceForManyAddressesOfABlockThatOthersWriteToo) {
   for (const auto& entry : api.Objects(blocks).front()["allocations"]) {
     EXPECT_TRUE(entry.get<std::string>().starts_with("~ ")) << entry;
   }
+}
+
+// The runtime passes UIDs that are not those of the pods, so only the pod's status shows who has the address.
+TEST(Release, ReadsThePodsAgainIfTheEntryHasChangedMeanwhile) {
+  k8sclient::testing::ModelApi api;
+  ipam::Block block =
+      ipam::NewBlock(HealthyInventory().pools[0].pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
+  block.allocations = {{1, kEntry}};
+  const std::string blocks(crds::kBlocksPath);
+  api.Put(blocks, crds::BlockToJson(block));
+  bool is_first = true;
+  api.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch || !std::exchange(is_first, false))
+      return k8sclient::testing::ApiFault::kNone;
+    api.Change(
+        blocks, block.name, [](auto& object) { object["allocations"]["1"] = HeldText("team-a/new", "x-y", 'd'); });
+    api.Put("/api/v1/pods",
+            {{"metadata", {{"namespace", "team-a"}, {"name", "new"}, {"uid", "another"}}},
+             {"spec", {{"nodeName", "n1"}}},
+             {"status", {{"phase", "Running"}, {"podIPs", {{{"ip", "10.55.0.1"}}}}}}});
+    return k8sclient::testing::ApiFault::kNone;
+  });
+  const auto released = Releaser(api).Perform(
+      {.address = ipam::Address::Parse("10.55.0.1").value(), .space = "default", .is_sure = true});
+  ASSERT_FALSE(released.has_value()) << *released;
+  EXPECT_THAT(released.error().message, HasSubstr("in the status of the running pod team-a/new"));
 }
 
 // The node compares the end of the cooling with the API server's clock, not with the laptop's.

@@ -365,7 +365,7 @@ leaders_die() {
 number_of_names() { printf '%s\n' "$@" | sort -u | wc -l; }
 
 walk() {
-  local seed=${BERTH_SEED:-$(date +%s)} steps=${BERTH_STEPS:-500} step off=""
+  local seed=${BERTH_SEED:-$(date +%s)} steps=${BERTH_STEPS:-500} step off="" powered=""
   RANDOM=$((seed % 32768))
   clean >/dev/null
   check "walk: a pool of 6 blocks" replace_pool pods-v4 "{\"subnet\": \"10.55.0.0/26\", \"ranges\": [\"10.55.0.0-10.55.0.47\"], \"blockSize\": 29, $gateway}"
@@ -421,9 +421,12 @@ node_goes() { # NODE DELETE: 1 or 0
 # Switches the node on that is off.
 node_comes() {
   [[ $off ]] || { echo "all nodes are on"; return; }
-  power "$off" on && within 60 label_node "$off" || return 1
+  [[ $powered == "$off" ]] || power "$off" on || return 1
+  powered=$off
+  within 60 label_node "$off" || return 1
   echo "$off came"
   off=
+  powered=
 }
 walk_step() {
   local node=n$((RANDOM % 3 + 1)) name=walk-$1 random=$RANDOM

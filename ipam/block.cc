@@ -250,7 +250,7 @@ bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {
 void HideEntriesOfOthers(Block& block, std::string_view node) {
   if (!block.shared()) return;
   for (auto& [offset, text] : block.allocations) {
-    if (IsOfOther(text, node)) text = kHiddenEntry;
+    if (IsOfOther(text, node)) std::string(kHiddenEntry).swap(text);  // an assignment would keep the longer buffer
   }
 }
 

@@ -45,6 +45,9 @@ void ReadRequirements(const json& list, bool is_field, std::vector<NodeRequireme
   }
 }
 
+// From this number of objects on, SharedPlacement removes objects that nobody uses.
+constexpr std::size_t kCleanAtLeast = 1'000;
+
 struct ByValue {
   using is_transparent = void;  // NOLINT(readability-identifier-naming): the name of the standard library
   using Shared = std::shared_ptr<const Placement>;
@@ -119,11 +122,14 @@ std::size_t Placement::bytes() const {
 std::shared_ptr<const Placement> SharedPlacement(Placement placement) {
   static Mutex mutex;
   static std::set<std::shared_ptr<const Placement>, ByValue> shared;
+  static std::size_t clean_at = kCleanAtLeast;
   if (placement.bytes() > kPlacementBytesMax) return nullptr;
   const Lock lock(mutex);
   if (const auto found = shared.find(placement); found != shared.end()) return *found;
-  if (shared.size() >= kPlacementsMax) std::erase_if(shared, [](const auto& one) { return one.use_count() == 1; });
-  if (shared.size() >= kPlacementsMax) return nullptr;
+  if (shared.size() >= clean_at) {
+    std::erase_if(shared, [](const auto& one) { return one.use_count() == 1; });
+    clean_at = std::max(kCleanAtLeast, 2 * shared.size());
+  }
   return *shared.insert(std::make_shared<const Placement>(std::move(placement))).first;
 }
 

@@ -57,14 +57,12 @@ struct Placement {
   friend auto operator<=>(const Placement&, const Placement&) = default;
 };
 
-// Kubernetes limits neither the size of a placement nor the number of pods, but the controller keeps the placements of
-// waiting pods in memory, and compares them with each node. So the controller creates no block for a pod whose
-// placement needs more than kPlacementBytesMax, or is none of the kPlacementsMax different placements that it keeps.
-inline constexpr std::size_t kPlacementBytesMax = 16'384;
-inline constexpr std::size_t kPlacementsMax = 1'000;
+// Kubernetes does not limit the size of a placement, but the controller keeps the placements of waiting pods in memory,
+// and compares them with each node. So the controller creates no block for a pod whose placement needs more than this.
+inline constexpr std::size_t kPlacementBytesMax = 8'192;
 
 // Returns the one object that all equal placements of this process share, so that replicas of a Deployment need little
-// memory. The object exists as long as the caller keeps it. nullptr: a limit above is exceeded. Any thread may call it.
+// memory. nullptr: the placement needs more than kPlacementBytesMax. Any thread may call it.
 [[nodiscard]] std::shared_ptr<const Placement> SharedPlacement(Placement placement);
 
 // Reads a Pod's spec. A field whose form is not that of Kubernetes counts as absent.

@@ -65,7 +65,7 @@ struct SeenPod {
   // The scheduler found no node for the pod (condition PodScheduled=False, reason Unschedulable) and tries again.
   bool is_unschedulable = false;
   // The nodes on which the pod may run; from SharedPlacement. nullptr unless the pod is unschedulable, because the
-  // controller uses the placement only for such a pod; and nullptr if a limit of SharedPlacement is exceeded.
+  // controller uses the placement only for such a pod; and nullptr if the placement is too large.
   std::shared_ptr<const Placement> placement = {};
 
   // The pod is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
