@@ -175,7 +175,8 @@ TEST(Release, ReadsTheClusterOnceForManyAddressesOfABlockThatOthersWriteToo) {
     ASSERT_TRUE(released.has_value()) << released.error().message;
   }
   EXPECT_EQ(lists, 1);
-  for (const auto& entry : api.Objects(blocks).front()["allocations"]) {
+  const auto objects = api.Objects(blocks);
+  for (const auto& entry : objects.front()["allocations"]) {
     EXPECT_TRUE(entry.get<std::string>().starts_with("~ ")) << entry;
   }
 }
