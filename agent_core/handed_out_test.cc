@@ -33,7 +33,7 @@ TEST(HandedOut, ARefusedAddressStaysOnStandbyThoughItsEntryIsRestoredElsewhere) 
 
 // Another block of the same name exists by the time at which the answer comes, and the agent has loaded it.
 TEST(HandedOut, AnswerToAPatchOfABlockThatWasForgottenMeanwhileChangesNothing) {
-  constexpr Now now{.steady = SteadyTime(std::chrono::hours(1)), .since_boot = std::chrono::hours(1)};
+  const Now now{.steady = SteadyTime(std::chrono::hours(1)), .since_boot = std::chrono::hours(1)};
   ipam::Block block = EmptyBlock(*TestPoolView());
   block.agent = "m-me.1";
   block.standby = {2, 3};

@@ -144,18 +144,22 @@ Expected<ipam::Block> Released(const Use& use, const PodAndNode& live, bool is_s
   return block;
 }
 
-Expected<void> Releaser::Refresh() {
-  if (read_ && std::chrono::steady_clock::now() < *read_ + kInventoryMax) return {};
+Expected<std::int64_t> Releaser::Refresh() {
+  const auto now = std::chrono::steady_clock::now();
+  if (read_ && now < *read_ + kInventoryMax) {
+    return inventory_.now_ms + std::chrono::duration_cast<std::chrono::milliseconds>(now - *read_).count();
+  }
   auto inventory = ReadInventory(api_, /*with_pods=*/true);
   if (!inventory) return std::unexpected(inventory.error());
   inventory_ = *std::move(inventory);
   read_ = std::chrono::steady_clock::now();
-  return {};
+  return inventory_.now_ms;
 }
 
 Expected<std::string> Releaser::Perform(const Release& release) {
   for (int tries = 0; tries < kTriesMax; ++tries) {
-    if (auto refreshed = Refresh(); !refreshed) return std::unexpected(refreshed.error());
+    const auto now_ms = Refresh();
+    if (!now_ms) return std::unexpected(now_ms.error());
     const auto use = FindUse(inventory_, release.address, release.space);
     if (!use) return std::unexpected(use.error());
     for (const Pod& pod : inventory_.pods) {
@@ -167,21 +171,21 @@ Expected<std::string> Releaser::Perform(const Release& release) {
     }
     const auto live = ReadPodAndNode(api_, *use);
     if (!live) return std::unexpected(live.error());
-    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - *read_);
-    const auto after = Released(*use, *live, release.is_sure, inventory_.now_ms + since.count());
+    const auto after = Released(*use, *live, release.is_sure, *now_ms);
     if (!after) return std::unexpected(after.error());
     const std::string path = std::string(crds::kBlocksPath) + k8sclient::Path({use->block->name});
     const auto written = k8sclient::MergePatch(api_, path, crds::BlockMergePatch(*use->block, *after), Soon());
     const bool is_conflict = !written && written.error().code == ErrorCode::kConflict;
     if (!written && !is_conflict) return std::unexpected(written.error());
-    const std::string text = Success(*use, *after);
+    std::string text = Success(*use, *after);
     const auto object = is_conflict ? k8sclient::Get(api_, path, Soon()) : written;
     auto block = object ? crds::ParseBlock(*object) : std::unexpected(object.error());
     const bool is_same =
         !is_conflict || (block && block->allocations[use->offset] == use->block->allocations.at(use->offset));
     if (block && is_same) {
       // Other findings of the report may be in the same block.
-      *std::ranges::find(inventory_.blocks, block->name, &ipam::Block::name) = *std::move(block);
+      ipam::Block& known = *std::ranges::find(inventory_.blocks, use->block->name, &ipam::Block::name);
+      known = *std::move(block);
     } else {
       // If the entry has changed, it may name a pod that is younger than the list of pods.
       read_.reset();

@@ -50,8 +50,8 @@ class Releaser {
   [[nodiscard]] Expected<std::string> Perform(const Release& release);
 
  private:
-  // Reads the cluster again if that was long ago.
-  [[nodiscard]] Expected<void> Refresh();
+  // Reads the cluster again if that was long ago. Returns the UNIX time in milliseconds, by the API server's clock.
+  [[nodiscard]] Expected<std::int64_t> Refresh();
 
   k8sclient::Api& api_;
   Inventory inventory_;
