@@ -147,11 +147,11 @@ TEST_F(ChurnTest, ThirtySecondsWithoutApiServerCostNoDelAndNoAddress) {
   EXPECT_THAT(Allocated(), IsEmpty());
   EXPECT_TRUE(Eventually([&] { return DebugOf(SocketPath())["journal"].empty(); }));
   EXPECT_EQ(churn.repeated_dels(), 0);
+  // A DEL that runs when the API server stops may be slow; the agent answers later DELs at once.
   if (IsAlone()) {
-    // A DEL that runs when the API server stops may be slow; the agent answers later DELs at once.
     EXPECT_LE(churn.slow_dels(), 2 * kCallers);
-    EXPECT_LT(churn.longest_del(), seconds(7));
   }
+  EXPECT_LT(churn.longest_del(), Promised(seconds(7)));
   std::printf(
       "API server down for 30 s: %d calls, %d ADDs failed with code 11, of %d DELs %d took over 1 s, at most %d ms\n",
       churn.answered(),

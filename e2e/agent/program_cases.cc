@@ -371,9 +371,7 @@ TEST_F(ProgramTest, AnAgentWith256AddressesIsSmallAndQuiet) {
               static_cast<int>(kIdle.count()));
   EXPECT_GT(resident_kib, 0);
   EXPECT_LT(resident_kib, kResidentKibMax);
-  if (IsAlone()) {
-    EXPECT_LT(share, kShareMax);
-  }
+  EXPECT_LT(share, kShareMax);
 }
 
 }  // namespace
