@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ipam/interval_set.h"
+
 namespace berth::cli {
 
 namespace {
@@ -19,15 +21,16 @@ using nlohmann::json;
 
 class Checker {
  public:
-  explicit Checker(const Inventory& inventory) : inventory_(inventory), uses_(UsesOf(inventory)) {
-    for (const Pod& pod : inventory.pods) pods_.emplace(std::pair(pod.name_space, pod.name), &pod);
-  }
+  explicit Checker(const Inventory& inventory)
+      : inventory_(inventory), uses_(UsesOf(inventory)), in_blocks_(RangesOf(inventory)) {}
 
   std::vector<Finding> Run() && {
     FindUnreadable();
     FindStrayBlocks();
     FindDuplicates();
     FindGonePods();
+    FindUncheckedMarks();
+    FindUnassignable();
     FindUnrecordedPods();
     FindAllocations();
     FindCounts();
@@ -36,6 +39,11 @@ class Checker {
   }
 
  private:
+  static ipam::IntervalSet RangesOf(const Inventory& inventory) {
+    std::vector<ipam::AddressRange> ranges;
+    for (const ipam::Block& block : inventory.blocks) ranges.push_back(ipam::AddressRange::Of(block.cidr));
+    return ipam::IntervalSet(ranges);
+  }
   void Add(Finding finding) { findings_.push_back(std::move(finding)); }
   static std::string NameOf(const ipam::Block& block) { return "ipblock/" + block.name; }
   static std::string NameOf(const ipam::HeldEntry& entry) { return entry.pod_namespace + "/" + entry.pod; }
@@ -93,10 +101,10 @@ class Checker {
            .remedy = "delete the block that has fewer pods, and restart the pods of that block"});
     }
     std::map<ipam::Address, std::vector<std::string>> pods;
-    for (const Pod& pod : inventory_.pods) {
+    for (const auto& [name, pod] : inventory_.pods) {
       if (pod.host_network || pod.ended()) continue;
       for (const ipam::Address address : pod.addresses) {
-        if (IsOurs(address)) pods[address].push_back(pod.name_space + "/" + pod.name);
+        if (in_blocks_.Contains(address)) pods[address].push_back(pod.name_space + "/" + pod.name);
       }
     }
     // Two spaces may contain the same addresses.
@@ -119,8 +127,7 @@ class Checker {
     for (const Use& use : uses_) {
       const ipam::HeldEntry* held = use.held();
       if (held == nullptr || held->pod.empty() || held->pod_namespace.empty()) continue;
-      const auto named = pods_.find(std::pair(held->pod_namespace, held->pod));
-      const Pod* pod = named == pods_.end() ? nullptr : named->second;
+      const Pod* pod = inventory_.FindPod(held->pod_namespace, held->pod);
       const bool is_static = !held->uid.empty() && !held->uid.contains('-');
       if (pod == nullptr && is_static) continue;
       const std::string& space = use.block->space;
@@ -137,15 +144,53 @@ class Checker {
     }
   }
 
-  [[nodiscard]] bool IsOurs(ipam::Address address) const {
-    return std::ranges::any_of(inventory_.blocks, [&](const ipam::Block& b) { return b.cidr.Contains(address); });
+  // Finds freed addresses that no agent has checked long after their cooling time. Nobody gets such an address.
+  void FindUncheckedMarks() {
+    constexpr std::int64_t kLateMs = 600'000;  // an agent that runs needs seconds
+    for (const Use& use : uses_) {
+      const std::string& text = use.block->allocations.at(use.offset);
+      const auto until = ipam::CoolingUntil(text, inventory_.now_ms);
+      if (!until || *until + kLateMs > inventory_.now_ms || !ipam::FreedUnder(text)) continue;
+      const std::string space = use.block->space == ipam::kDefaultSpace ? "" : " --space " + use.block->space;
+      Add(About(use,
+                "not-checked",
+                "the address is freed, but no agent has checked whether a container still has it",
+                "start the agent of node " + use.node() +
+                    "; if the node has no agent, make sure that no container has the address, and run: berthctl "
+                    "release " +
+                    use.address().ToString() + space + " --sure"));
+    }
+  }
+
+  // Finds held addresses that the pool gives to no pod any more. A pod keeps its address although somebody reserves the
+  // address later, and the machine for which it is reserved may use it already.
+  void FindUnassignable() {
+    const ipam::Block* block = nullptr;
+    const SeenPool* seen = nullptr;
+    ipam::IntervalSet assignable;
+    for (const Use& use : uses_) {
+      if (use.block != block) {
+        block = use.block;
+        seen = inventory_.FindPool(block->pool_uid);
+        if (seen != nullptr) assignable = ipam::AssignableIn(seen->pool, block->cidr);
+      }
+      if (use.held() == nullptr || seen == nullptr || !seen->pool.subnet.Contains(use.address()) ||
+          assignable.Contains(use.address())) {
+        continue;
+      }
+      Add(About(use,
+                "not-assignable",
+                "pod " + NameOf(*use.held()) + " has an address that pool " + seen->pool.name +
+                    " gives to no pod any more: a gateway, reserved, or excluded by the pool's spec",
+                "restart the pod, so that it gets another address"));
+    }
   }
 
   // Finds pods that have not ended and have an address of a block, although no entry of the address names the pod.
   void FindUnrecordedPods() {
     std::map<ipam::Address, std::vector<const Use*>> held;
     for (const Use& use : uses_) held[use.address()].push_back(&use);
-    for (const Pod& pod : inventory_.pods) {
+    for (const auto& [name, pod] : inventory_.pods) {
       if (pod.host_network || pod.ended()) continue;
       for (const ipam::Address address : pod.addresses) {
         const auto& there = held[address];
@@ -153,7 +198,7 @@ class Checker {
           return use->held() == nullptr ? std::holds_alternative<ipam::OpaqueEntry>(use->entry)
                                         : use->held()->pod.empty() || IsOf(*use->held(), pod);
         });
-        if (is_recorded || !IsOurs(address)) continue;
+        if (is_recorded || !in_blocks_.Contains(address)) continue;
         Add({.kind = "not-recorded",
              .object = "pod/" + pod.name_space + "/" + pod.name,
              .address = address.ToString(),
@@ -224,7 +269,7 @@ class Checker {
 
   const Inventory& inventory_;
   std::vector<Use> uses_;
-  std::map<std::pair<std::string, std::string>, const Pod*> pods_;  // by namespace and name
+  ipam::IntervalSet in_blocks_;  // all addresses of blocks
   std::vector<Finding> findings_;
 };
 

@@ -66,18 +66,39 @@ TEST_P(CheckTable, FindsWhatIsWrongAndNothingElse) {
 
 const CheckCase kCases[] = {
     {"Healthy", [](Inventory&) {}, ""},
-    {"PodIsGone", [](Inventory& i) { i.pods.erase(i.pods.begin()); }, "pod-gone", "10.55.0.1 pod team-a/web-0"},
-    {"PodHasEnded", [](Inventory& i) { i.pods[0].phase = "Failed"; }, "pod-gone", "Failed"},
+    {"PodIsGone", [](Inventory& i) { RemovePod(i, "web-0"); }, "pod-gone", "10.55.0.1 pod team-a/web-0"},
+    {"PodHasEnded", [](Inventory& i) { PodOf(i, "web-0").phase = "Failed"; }, "pod-gone", "Failed"},
     {"PodIsGoneAndStatic",
      [](Inventory& i) {
        i.blocks[0].allocations[1] = HeldText("team-a/web-0", "0123456789abcdef", 'a');
-       i.pods.erase(i.pods.begin());
+       RemovePod(i, "web-0");
      },
      ""},
     {"MirrorPodHasItsHash",
      [](Inventory& i) {
        i.blocks[0].allocations[1] = HeldText("team-a/web-0", "0123456789abcdef", 'a');
-       i.pods[0].config_hash = "0123456789abcdef";
+       PodOf(i, "web-0").config_hash = "0123456789abcdef";
+     },
+     ""},
+    {"APodHasAReservedAddress",
+     [](Inventory& i) { i.pools[0].pool.withheld = {{.first = At("10.55.0.2"), .last = At("10.55.0.4")}}; },
+     "not-assignable",
+     "10.55.0.2 pod team-a/db-0 has an address that pool web gives to no pod any more"},
+    {"APodHasTheGatewaysAddress",
+     [](Inventory& i) { i.pools[0].pool.gateway = At("10.55.0.1"); },
+     "not-assignable",
+     "10.55.0.1 pod team-a/web-0"},
+    {"NoAgentHasCheckedAFreedAddress",
+     [](Inventory& i) {
+       i.blocks[0].allocations[3] = "~ t=1763699400000 f=0123456789ab-cccccccccccccccc " +
+                                    HeldText("team-a/gone", "6f7d0c9e-9", 'c') + " ns=cni-c";
+     },
+     "not-checked",
+     "10.55.0.3"},
+    {"AnAgentIsAboutToCheckAFreedAddress",
+     [](Inventory& i) {
+       i.blocks[0].allocations[3] = "~ t=1763699600000 f=0123456789ab-cccccccccccccccc " +
+                                    HeldText("team-a/gone", "6f7d0c9e-9", 'c') + " ns=cni-c";
      },
      ""},
     {"PodIsUnknown",
@@ -87,20 +108,20 @@ const CheckCase kCases[] = {
      },
      ""},
     {"PodHasAnAddressWithoutEntry",
-     [](Inventory& i) { i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "10.55.0.9")); },
+     [](Inventory& i) { AddPod(i, RunningPod("new", "6f7d0c9e-9", "10.55.0.9")); },
      "not-recorded",
      "team-a/new 10.55.0.9"},
     {"PodHasAnAddressThatRests",
-     [](Inventory& i) { i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "10.55.0.3")); },
+     [](Inventory& i) { AddPod(i, RunningPod("new", "6f7d0c9e-9", "10.55.0.3")); },
      "not-recorded",
      "10.55.0.3"},
     {"PodHasAnAddressOfSomebodyElse",
-     [](Inventory& i) { i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "192.0.2.1")); },
+     [](Inventory& i) { AddPod(i, RunningPod("new", "6f7d0c9e-9", "192.0.2.1")); },
      ""},
     {"HostNetworkPodHasAnAddressOfOurs",
      [](Inventory& i) {
-       i.pods.push_back(RunningPod("new", "6f7d0c9e-9", "10.55.0.9"));
-       i.pods.back().host_network = true;
+       AddPod(i, RunningPod("new", "6f7d0c9e-9", "10.55.0.9"));
+       PodOf(i, "new").host_network = true;
      },
      ""},
     {"PoolIsGone", [](Inventory& i) { i.pools.clear(); }, "stray-block", "the block's pool web"},
@@ -153,7 +174,7 @@ const CheckCase kCases[] = {
        AddOtherSpaceAndAllocations(i);
        i.blocks.back().allocations.clear();
        i.pools[0].status.used = 2;
-       i.pods.pop_back();
+       RemovePod(i, "blue-0");
      },
      "allocation-without-entry",
      "blue-0-x"},
@@ -167,11 +188,12 @@ INSTANTIATE_TEST_SUITE_P(Table, CheckTable, testing::ValuesIn(kCases),
 
 TEST(Check, FindsTwoPodsWithOneAddress) {
   Inventory inventory = HealthyInventory();
-  inventory.pods.push_back(RunningPod("twin", "6f7d0c9e-9", "10.55.0.1"));
+  AddPod(inventory, RunningPod("twin", "6f7d0c9e-9", "10.55.0.1"));
   const std::vector<Finding> findings = Check(inventory);
   ASSERT_THAT(findings, SizeIs(2)) << "the twin has no entry either";
   EXPECT_EQ(findings[0].kind, "duplicate");
-  EXPECT_THAT(findings[0].message, HasSubstr("team-a/twin"));
+  EXPECT_EQ(findings[0].object, "pod/team-a/twin");
+  EXPECT_EQ(findings[0].message, "pod team-a/web-0 has the same address");
   EXPECT_EQ(findings[1].kind, "not-recorded");
 }
 
@@ -191,7 +213,7 @@ TEST(Check, WhatOneOfTwoLooksFoundIsNotWrong) {
   Inventory before = HealthyInventory();
   before.pods.clear();
   Inventory after = HealthyInventory();
-  after.pods.erase(after.pods.begin());
+  RemovePod(after, "web-0");
   EXPECT_THAT(Check(before), SizeIs(2));
   const std::vector<Finding> both = InBoth(Check(before), Check(after));
   ASSERT_THAT(both, SizeIs(1));

@@ -44,9 +44,8 @@ const SeenPool* Inventory::FindPool(const std::string& uid) const {
 }
 
 const Pod* Inventory::FindPod(const std::string& name_space, const std::string& name) const {
-  const auto found =
-      std::ranges::find_if(pods, [&](const Pod& pod) { return pod.name_space == name_space && pod.name == name; });
-  return found == pods.end() ? nullptr : &*found;
+  const auto found = pods.find({name_space, name});
+  return found == pods.end() ? nullptr : &found->second;
 }
 
 const std::string& Use::node() const { return block->shared() && held() != nullptr ? held()->node : block->node; }
@@ -102,7 +101,10 @@ Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
     if (!pods) return std::unexpected(std::move(pods.error()));
     auto nodes = ReadAll<std::string>(api, "/api/v1/nodes", crds::NameOf, inventory.unreadable);
     if (!nodes) return std::unexpected(std::move(nodes.error()));
-    inventory.pods = *std::move(pods);
+    for (Pod& pod : *pods) {
+      PodName name(pod.name_space, pod.name);
+      inventory.pods.insert_or_assign(std::move(name), std::move(pod));
+    }
     inventory.nodes.insert(nodes->begin(), nodes->end());
   }
   const auto now = clock.WallNow().time_since_epoch();

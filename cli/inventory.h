@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -32,6 +34,9 @@ struct Pod {
   [[nodiscard]] bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
+// Namespace and name.
+using PodName = std::pair<std::string, std::string>;
+
 struct SeenPool {
   ipam::Pool pool = {};
   crds::PoolStatus status = {};
@@ -42,7 +47,7 @@ struct Inventory {
   std::vector<SeenPool> pools = {};
   std::vector<ipam::Block> blocks = {};
   std::vector<crds::Allocation> allocations = {};
-  std::vector<Pod> pods = {};
+  std::map<PodName, Pod> pods = {};
   std::set<std::string> nodes = {};
   std::vector<Error> unreadable = {};  // errors of objects that cannot be parsed
 

@@ -21,7 +21,7 @@ TEST(MapPage, SaysOnHoverWhoHasAnAddress) {
 
 TEST(MapPage, ShowsEveryStateByACharacterAndByName) {
   Inventory inventory = HealthyInventory();
-  inventory.pods.pop_back();  // db-0
+  RemovePod(inventory, "db-0");
   const std::string page = MapPage(inventory);
   EXPECT_THAT(page, HasSubstr("title=\"10.55.0.0 not assignable\"> </span>"));
   EXPECT_THAT(page, HasSubstr("title=\"10.55.0.2 orphan, pod team-a/db-0, interface eth0, node n1, since "));

@@ -92,7 +92,7 @@ const NetnsCase kNetnsCases[] = {
      nullptr,
      "not-configured",
      "10.55.0.2 pod team-a/db-0 runs on this node"},
-    {"NowhereConfiguredYet", {{"10.55.0.1", "cni-a"}}, [](Inventory& i) { i.pods[1].phase = "Pending"; }, ""},
+    {"NowhereConfiguredYet", {{"10.55.0.1", "cni-a"}}, [](Inventory& i) { PodOf(i, "db-0").phase = "Pending"; }, ""},
     {"WhatCannotBeReadMayBeIts",
      {{"10.55.0.1", "cni-a"}, {"10.55.0.2", "cni-b"}},
      [](Inventory& i) { i.blocks[0].allocations[2] = "nonsense"; },

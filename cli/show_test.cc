@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Table, WhoTable, testing::ValuesIn(kWho),
 
 TEST(Map, IsReadableWithoutColours) {
   Inventory inventory = HealthyInventory();
-  inventory.pods.pop_back();
+  RemovePod(inventory, "db-0");
   const std::string map = MapOf(inventory, inventory.blocks[0], &inventory.pools[0].pool, Colours::kOff);
   EXPECT_EQ(map,
             "10.55.0.0-26  pool web  node n1  entries 4  free 63\n"

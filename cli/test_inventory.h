@@ -24,6 +24,15 @@ inline Pod RunningPod(const char* name, const char* uid, const char* address) {
   return pod;
 }
 
+inline void AddPod(Inventory& inventory, Pod pod) {
+  const PodName name(pod.name_space, pod.name);
+  inventory.pods.emplace(name, std::move(pod));
+}
+
+// A pod of the namespace team-a.
+inline Pod& PodOf(Inventory& inventory, const char* name) { return inventory.pods.at({"team-a", name}); }
+inline void RemovePod(Inventory& inventory, const char* name) { inventory.pods.erase({"team-a", name}); }
+
 inline Inventory HealthyInventory() {
   Inventory inventory;
   inventory.now_ms = 1763700100000;
@@ -46,7 +55,8 @@ inline Inventory HealthyInventory() {
   block.standby = {5};
   inventory.pools = {seen};
   inventory.blocks = {block};
-  inventory.pods = {RunningPod("web-0", kWebUid, "10.55.0.1"), RunningPod("db-0", kDbUid, "10.55.0.2")};
+  AddPod(inventory, RunningPod("web-0", kWebUid, "10.55.0.1"));
+  AddPod(inventory, RunningPod("db-0", kDbUid, "10.55.0.2"));
   inventory.nodes = {"n1"};
   return inventory;
 }
@@ -58,7 +68,7 @@ inline void AddOtherSpace(Inventory& inventory) {
   block.name = "blue-" + block.name;
   block.allocations = {{1, HeldText("team-a/blue-0", kBlueUid, 'c')}};
   inventory.blocks.push_back(std::move(block));
-  inventory.pods.push_back(RunningPod("blue-0", kBlueUid, "10.55.0.1"));
+  AddPod(inventory, RunningPod("blue-0", kBlueUid, "10.55.0.1"));
   inventory.pools[0].status.blocks = 2;
   inventory.pools[0].status.used = 3;
 }

@@ -237,6 +237,16 @@ class Answer {
         fitting == 0 ? ""
                      : "the pod does not wait for an address: kubectl -n " + pod_.name_space + " describe pod " +
                            pod_.name + " shows the cause");
+    if (asked_.placement.bytes() > reconciler::kPlacementBytesMax) {
+      Add("pod",
+          key_,
+          false,
+          "the controller creates no block for the pod, because its nodeSelector, required node affinity and "
+          "tolerations are too long: they need " +
+              std::to_string(asked_.placement.bytes()) + " bytes, and the limit is " +
+              std::to_string(reconciler::kPlacementBytesMax),
+          "shorten them; docs/scheduling.md explains the limit");
+    }
     for (const UnitRequest& request : pod_.requests) {
       if (std::ranges::none_of(counting_.pools.resource_of(),
                                [&](const auto& item) { return item.second == request.resource; })) {

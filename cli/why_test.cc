@@ -100,6 +100,13 @@ const WhyCase kWaitingForANode[] = {
        FullBlock(c, kOneBlock, "n1");
      },
      {"the controller creates a block of pool web for this node or for another node"}},
+    {"ThePlacementIsTooLong",
+     [](TestCluster& c) {
+       const json spec = {{"nodeSelector", {{"zone", std::string(9'000, 'a')}}}};
+       c.Node("n1", 0).Pool("web", kWeb).Pod("web-0", 1, "", spec, Unschedulable());
+     },
+     {"the controller creates no block for the pod, because its nodeSelector, required node affinity and tolerations "
+      "are too long"}},
     {"ALimitOfBlocksIsReached",
      [](TestCluster& c) {
        c.Node("n1", 0).Pool("web", kWeb, {{"maxBlocksPerNode", 1}}).Pod("web-0", 1, "");
