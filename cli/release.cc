@@ -81,6 +81,13 @@ Expected<void> CheckPodIsGone(const Use& use, const ipam::HeldEntry& held, const
                 Describe(use) + " is in use by pod " + name,
                 "delete the pod: kubectl delete pod -n " + held.pod_namespace + " " + held.pod);
   }
+  // If the runtime passes UIDs that are not those of the pods, only the pod's status shows that the pod has the
+  // address.
+  if (live.pod && !live.pod->ended() && !live.pod->host_network &&
+      std::ranges::find(live.pod->addresses, use.address()) != live.pod->addresses.end()) {
+    return Fail(
+        ErrorCode::kInvalid, Describe(use) + " is in the status of the running pod " + name, "delete that pod first");
+  }
   const bool is_unknown = held.pod.empty() || held.pod_namespace.empty() || held.uid.empty();
   const bool is_static = !is_unknown && !held.uid.contains('-');
   if ((is_unknown || is_static) && !live.node_is_gone && !is_sure) {
@@ -162,7 +169,7 @@ Expected<std::string> Releaser::Perform(const Release& release) {
     if (!now_ms) return std::unexpected(now_ms.error());
     const auto use = FindUse(inventory_, release.address, release.space);
     if (!use) return std::unexpected(use.error());
-    for (const Pod& pod : inventory_.pods) {
+    for (const auto& [name, pod] : inventory_.pods) {
       const bool has_it = std::ranges::find(pod.addresses, release.address) != pod.addresses.end();
       if (!has_it || pod.host_network || pod.ended() || (!use->node().empty() && pod.node != use->node())) continue;
       return Fail(ErrorCode::kInvalid,

@@ -73,7 +73,14 @@ Pod Named(const char* uid, const char* phase) {
 
 const ReleaseCase kReleaseCases[] = {
     {"PodIsGone", kEntry.c_str(), {}, true, false, false, ""},
-    {"PodIsAnother", kEntry.c_str(), Named("6f7d0c9e-other", "Running"), true, false, false, ""},
+    {"PodIsAnother", kEntry.c_str(), RunningPod("web-0", "6f7d0c9e-other", "10.55.0.7"), true, false, false, ""},
+    {"PodIsAnotherAndHasTheAddress",
+     kEntry.c_str(),
+     Named("6f7d0c9e-other", "Running"),
+     true,
+     false,
+     true,
+     "in the status of the running pod team-a/web-0"},
     {"PodHasEnded", kEntry.c_str(), Named(kWebUid, "Succeeded"), true, false, false, ""},
     {"PodRuns", kEntry.c_str(), Named(kWebUid, "Running"), true, false, false, "in use by pod team-a/web-0"},
     {"PodRunsAndSomebodyIsSure", kEntry.c_str(), Named(kWebUid, "Running"), true, false, true, "in use by pod"},
