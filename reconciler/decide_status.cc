@@ -22,11 +22,18 @@ crds::Condition MakeCondition(std::string_view type, bool status, Reason why, st
           .observed_generation = generation};
 }
 
+// The condition, if it exists, has the same status and message for this generation of the pool.
+void Confirm(std::vector<crds::Condition>& conditions, std::string_view type, std::int64_t generation) {
+  const auto found = std::ranges::find(conditions, type, &crds::Condition::type);
+  if (found != conditions.end()) found->observed_generation = generation;
+}
+
 void SetExhausted(crds::PoolStatus& status, std::int64_t generation, const PoolCounts& counts, const Now& now) {
   Reason why{.reason = "AddressesLeft", .message = "nodes can claim more blocks"};
   if (counts.free == 0) {
     why = {.reason = "NoAddressLeft",
-           .message = "every address is held, cooling or reserved: enlarge spec.ranges, or add another pool"};
+           .message =
+               "every address is held, cooling or reserved: add another pool, or if spec.ranges is set, enlarge it"};
   } else if (counts.claimable.empty()) {
     why = {.reason = "AllBlocksClaimed",
            .message =
@@ -122,7 +129,7 @@ void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readines
 void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Now& now) {
   const crds::Condition* current = crds::FindCondition(status.conditions, kReclaimingCondition);
   const bool was_braked = current != nullptr && current->status == "False";
-  if (was_braked == (held_back > 0)) return;
+  if (was_braked == (held_back > 0)) return Confirm(status.conditions, kReclaimingCondition, pool.meta.generation);
   Reason why{.reason = "AsUsual", .message = "the controller frees addresses of pods that are gone"};
   if (held_back > 0) {
     why = {.reason = "TooManyOrphans",
@@ -142,6 +149,7 @@ void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
                   const std::vector<ContestedAddress>& contested, const Pace& pace) {
   const crds::Condition* current = crds::FindCondition(wanted.status.conditions, kContestedCondition);
   const bool was_contested = current != nullptr && current->status == "True";
+  Confirm(wanted.status.conditions, kContestedCondition, pool.meta.generation);
   if (contested.empty() && !was_contested) return;
   Reason why{.reason = "OneHolderEach", .message = "no pod has an address that is recorded for another pod"};
   if (!contested.empty()) {
@@ -160,26 +168,22 @@ void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
 }
 
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Now& now) {
-  const crds::Condition* current = crds::FindCondition(status.conditions, crds::kScarceCondition);
-  const bool was_scarce = current != nullptr && current->status == "True";
-  if (was_scarce == is_scarce) return;
+  if (!is_scarce && crds::FindCondition(status.conditions, crds::kScarceCondition) == nullptr) return;
   Reason why{.reason = "BlocksForAll", .message = "there are enough blocks for every node"};
   if (is_scarce) {
     why = {
         .reason = "FewerBlocksThanNodes",
         .message =
             "more nodes need a block than the pool has unclaimed blocks. So the controller deletes empty blocks after "
-            "a minute, and a node claims a block only when a pod needs the block. If pods wait, enlarge spec.ranges, "
-            "or make a new pool with smaller blocks"};
+            "a minute, and a node claims a block only when a pod needs the block. If pods wait, make a new pool with "
+            "smaller blocks, or if spec.ranges is set, enlarge it"};
   }
   crds::SetCondition(status.conditions,
                      MakeCondition(crds::kScarceCondition, is_scarce, std::move(why), pool.meta.generation, now));
 }
 
 void SetCounted(crds::PoolStatus& status, const SeenPool& pool, bool is_mixed, const Now& now) {
-  const crds::Condition* current = crds::FindCondition(status.conditions, kCountedCondition);
-  const bool was_mixed = current != nullptr && current->status == "False";
-  if (was_mixed == is_mixed) return;
+  if (!is_mixed && crds::FindCondition(status.conditions, kCountedCondition) == nullptr) return;
   Reason why{.reason = "Counted",
              .message = "the numbers that Nodes show include the free addresses of this pool's blocks"};
   if (is_mixed) {

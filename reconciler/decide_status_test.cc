@@ -213,6 +213,41 @@ TEST_F(PoolStatusTest, ConditionsThatOtherProgramsWroteStay) {
   EXPECT_NE(crds::FindCondition(status->conditions, "Example"), nullptr);
 }
 
+TEST_F(PoolStatusTest, EveryConditionOfBerthNamesTheNewestGeneration) {
+  SeenPool& pool = t_.world.pools.at("web");
+  pool.meta.generation = 7;
+  crds::PoolStatus status = pool.status;
+  Wanted<crds::PoolStatus> wanted;
+  const auto each = [&](bool is_bad) {
+    SetReclaiming(status, pool, is_bad ? 3 : 0, t_.now);
+    SetScarce(status, pool, is_bad, t_.now);
+    SetCounted(status, pool, is_bad, t_.now);
+    wanted.status = status;
+    SetContested(wanted,
+                 pool,
+                 is_bad ? std::vector<ContestedAddress>(1) : std::vector<ContestedAddress>(),
+                 {.counts_written = {}, .now = t_.now});
+    status = wanted.status;
+  };
+  const auto generations = [&] {
+    std::string text;
+    for (const std::string_view type :
+         {kReclaimingCondition, crds::kScarceCondition, kCountedCondition, kContestedCondition}) {
+      const crds::Condition* condition = crds::FindCondition(status.conditions, type);
+      text += condition == nullptr ? "none " : std::to_string(condition->observed_generation) + " ";
+    }
+    return text;
+  };
+  each(/*is_bad=*/false);
+  EXPECT_EQ(generations(), "none none none none ") << "what was never wrong is not mentioned";
+  for (const bool is_bad : {true, false}) {
+    each(is_bad);
+    ++pool.meta.generation;
+    each(is_bad);
+    EXPECT_EQ(generations(), is_bad ? "8 8 8 8 " : "9 9 9 9 ") << is_bad;
+  }
+}
+
 TEST_F(PoolStatusTest, CountsOfTheSpaceAreWrittenAsOftenAsThoseOfThePool) {
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
   EXPECT_TRUE(t_.Decide(/*relisted=*/false).actions.empty());
