@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <set>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -45,15 +46,42 @@ void ReadRequirements(const json& list, bool is_field, std::vector<NodeRequireme
   }
 }
 
-// From this number of objects on, SharedPlacement removes objects that nobody uses.
-constexpr std::size_t kCleanAtLeast = 1'000;
+// The placements that are in use, each once.
+class Shared {
+ public:
+  // nullptr: the limit of all placements is reached.
+  std::shared_ptr<const Placement> Find(Placement placement) {
+    const std::size_t bytes = placement.bytes();
+    const Lock lock(mutex_);
+    const auto found = all_.find(&placement);
+    // If the last user is gone, Release waits for the mutex, and the found placement cannot be used any more.
+    if (auto used = found == all_.end() ? nullptr : found->second.lock()) return used;
+    if (bytes_ + bytes > kPlacementsBytesMax) return nullptr;
+    std::shared_ptr<const Placement> made(
+        new Placement(std::move(placement)),  // NOLINT(cppcoreguidelines-owning-memory): Release deletes it
+        [this, bytes](const Placement* unused) { Release(unused, bytes); });
+    if (found != all_.end()) all_.erase(found);
+    all_.emplace(made.get(), made);
+    bytes_ += bytes;
+    return made;
+  }
 
-struct ByValue {
-  using is_transparent = void;  // NOLINT(readability-identifier-naming): the name of the standard library
-  using Shared = std::shared_ptr<const Placement>;
-  bool operator()(const Shared& one, const Shared& other) const { return *one < *other; }
-  bool operator()(const Shared& one, const Placement& other) const { return *one < other; }
-  bool operator()(const Placement& one, const Shared& other) const { return one < *other; }
+ private:
+  struct ByValue {
+    bool operator()(const Placement* one, const Placement* other) const { return *one < *other; }
+  };
+
+  void Release(const Placement* unused, std::size_t bytes) {
+    const Lock lock(mutex_);
+    const auto found = all_.find(unused);
+    if (found != all_.end() && found->first == unused) all_.erase(found);
+    bytes_ -= bytes;
+    delete unused;  // NOLINT(cppcoreguidelines-owning-memory)
+  }
+
+  Mutex mutex_;
+  std::map<const Placement*, std::weak_ptr<const Placement>, ByValue> all_ BERTH_GUARDED_BY(mutex_);
+  std::size_t bytes_ BERTH_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace
@@ -120,17 +148,8 @@ std::size_t Placement::bytes() const {
 }
 
 std::shared_ptr<const Placement> SharedPlacement(Placement placement) {
-  static Mutex mutex;
-  static std::set<std::shared_ptr<const Placement>, ByValue> shared;
-  static std::size_t clean_at = kCleanAtLeast;
-  if (placement.bytes() > kPlacementBytesMax) return nullptr;
-  const Lock lock(mutex);
-  if (const auto found = shared.find(placement); found != shared.end()) return *found;
-  if (shared.size() >= clean_at) {
-    std::erase_if(shared, [](const auto& one) { return one.use_count() == 1; });
-    clean_at = std::max(kCleanAtLeast, 2 * shared.size());
-  }
-  return *shared.insert(std::make_shared<const Placement>(std::move(placement))).first;
+  static Shared& shared = *new Shared;  // NOLINT(cppcoreguidelines-owning-memory): outlives every placement
+  return placement.bytes() > kPlacementBytesMax ? nullptr : shared.Find(std::move(placement));
 }
 
 Placement ReadPlacement(const json& spec) {

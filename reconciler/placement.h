@@ -60,9 +60,12 @@ struct Placement {
 // Kubernetes does not limit the size of a placement, but the controller keeps the placements of waiting pods in memory,
 // and compares them with each node. So the controller creates no block for a pod whose placement needs more than this.
 inline constexpr std::size_t kPlacementBytesMax = 8'192;
+// Limit of all different placements together. Otherwise a tenant could create pods with different placements until the
+// controller has no memory left.
+inline constexpr std::size_t kPlacementsBytesMax = std::size_t{64} << 20;
 
 // Returns the one object that all equal placements of this process share, so that replicas of a Deployment need little
-// memory. nullptr: the placement needs more than kPlacementBytesMax. Any thread may call it.
+// memory. nullptr: the placement would exceed one of the limits. Any thread may call it.
 [[nodiscard]] std::shared_ptr<const Placement> SharedPlacement(Placement placement);
 
 // Reads a Pod's spec. A field whose form is not that of Kubernetes counts as absent.

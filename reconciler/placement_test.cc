@@ -72,5 +72,29 @@ TEST(Placement, AdmitsTheNodesThatTheSchedulerWouldTake) {
   }
 }
 
+TEST(Placement, IsOneObjectForEqualPods) {
+  const auto of = [](const char* zone) { return SharedPlacement(ReadPlacement({{"nodeSelector", {{"zone", zone}}}})); };
+  const auto one = of("a");
+  EXPECT_EQ(one, of("a"));
+  EXPECT_NE(one, of("b"));
+}
+
+TEST(Placement, OfManyPodsHasALimitUntilThePodsAreGone) {
+  const auto of = [](int number) {
+    const std::string value = std::to_string(number) + std::string(8'000, 'x');
+    return SharedPlacement(ReadPlacement({{"nodeSelector", {{"zone", value}}}}));
+  };
+  EXPECT_EQ(SharedPlacement(ReadPlacement({{"nodeSelector", {{"zone", std::string(9'000, 'x')}}}})), nullptr);
+  std::vector<std::shared_ptr<const Placement>> used;
+  while (auto made = of(static_cast<int>(used.size()))) {
+    used.push_back(std::move(made));
+    ASSERT_LE(used.size(), kPlacementsBytesMax / 8'000);
+  }
+  EXPECT_GT(used.size(), kPlacementsBytesMax / kPlacementBytesMax);
+  EXPECT_EQ(of(0), used.front()) << "a placement that exists needs no memory";
+  used.clear();
+  EXPECT_NE(of(0), nullptr);
+}
+
 }  // namespace
 }  // namespace berth::reconciler
