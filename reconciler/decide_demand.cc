@@ -14,17 +14,6 @@
 
 namespace berth::reconciler {
 
-namespace {
-
-// The places and addresses that a node has left for further pods.
-struct Room {
-  const SeenNode* node;
-  std::int64_t places;
-  std::map<std::string, std::int64_t> left = {};  // units by resource
-};
-
-}  // namespace
-
 BlockObstacle ObstacleOf(const DemandScope& scope, const ipam::Pool& pool, const SeenNode& node, int has,
                          std::size_t taken) {
   if (!scope.pools.Counts(pool.uid, node)) return BlockObstacle::kRefused;
@@ -47,8 +36,7 @@ class DemandDecider::Pass {
     std::erase_if(decider_.created_, [this](const auto& item) { return item.second + kDrawMax <= now_.steady; });
     const std::vector<Group> groups = Groups();
     if (groups.empty()) {
-      decider_.room_since_.clear();
-      decider_.tried_.clear();
+      decider_.times_.clear();
       return;
     }
     NoteRooms();
@@ -68,6 +56,14 @@ class DemandDecider::Pass {
   }
 
  private:
+  // The places and addresses that a node has left for further pods.
+  struct Room {
+    const SeenNode* node;
+    NodeTimes* times;
+    std::int64_t places;
+    std::map<std::string, std::int64_t> left = {};  // units by resource
+  };
+
   // Waiting pods with the same needs and the same placement.
   struct Group {
     const SeenPod* pod;
@@ -123,20 +119,24 @@ class DemandDecider::Pass {
 
   // Notes the room of each node, and since when the Node has shown room to the scheduler.
   void NoteRooms() {
-    std::map<NodeResource, SteadyTime> room_since;
+    std::erase_if(decider_.times_, [&](const auto& item) { return scope_.world.nodes.Find(item.first) == nullptr; });
     for (const auto& [name, node] : scope_.world.nodes.all()) {
-      Room room{.node = &node, .places = node.pods_max - static_cast<std::int64_t>(scope_.counts.ActivePods(name))};
+      NodeTimes& times = decider_.times_[name];
+      std::map<std::string, SteadyTime> room_since;
+      Room room{.node = &node,
+                .times = &times,
+                .places = node.pods_max - static_cast<std::int64_t>(scope_.counts.ActivePods(name))};
       for (const auto& [resource, tally] : scope_.counts.Of(name)) {
         room.left[resource] = tally.Left();
         const auto shown = node.numbers.find(resource);
         const bool has_room = shown != node.numbers.end() && shown->second.allocatable.value_or(0) > tally.requested;
         if (!has_room) continue;
-        const auto before = decider_.room_since_.find({name, resource});
-        room_since[{name, resource}] = before == decider_.room_since_.end() ? now_.steady : before->second;
+        const auto before = times.room_since.find(resource);
+        room_since.emplace(resource, before == times.room_since.end() ? now_.steady : before->second);
       }
+      times.room_since = std::move(room_since);
       rooms_.emplace(name, std::move(room));
     }
-    decider_.room_since_ = std::move(room_since);
   }
 
   // The nodes on which the group's pods could run, sorted by name.
@@ -174,9 +174,7 @@ class DemandDecider::Pass {
       });
       if (!has_room) continue;
       if (!IsUseless(group, *room)) return room;
-      for (const UnitRequest& request : *group.needs) {
-        decider_.tried_[{room->node->name, request.resource}] = now_.steady;
-      }
+      for (const UnitRequest& request : *group.needs) room->times->tried[request.resource] = now_.steady;
     }
     return nullptr;
   }
@@ -187,8 +185,8 @@ class DemandDecider::Pass {
       return false;
     }
     return std::ranges::all_of(*group.needs, [&](const UnitRequest& request) {
-      const auto since = decider_.room_since_.find({room.node->name, request.resource});
-      if (since == decider_.room_since_.end()) return false;
+      const auto since = room.times->room_since.find(request.resource);
+      if (since == room.times->room_since.end()) return false;
       if (now_.steady < since->second + kDrawMax) decision_.WakeAt(since->second + kDrawMax);
       return since->second + kDrawMax <= now_.steady;
     });
@@ -196,18 +194,20 @@ class DemandDecider::Pass {
 
   // Creates the blocks that one of the nodes lacks for one more pod. Begins with the node that was tried longest ago.
   // nullptr: no node can get the blocks that it lacks.
-  Room* Extend(const Group& group, std::vector<Room*> rooms, std::size_t pods) {
-    const auto last_tried = [&](const Room* room) {
+  Room* Extend(const Group& group, const std::vector<Room*>& rooms, std::size_t pods) {
+    std::vector<std::pair<SteadyTime, Room*>> in_order;  // with the time at which the node was last tried
+    in_order.reserve(rooms.size());
+    for (Room* room : rooms) {
       SteadyTime last = SteadyTime::min();
       for (const UnitRequest& request : *group.needs) {
-        const auto found = decider_.tried_.find({room->node->name, request.resource});
-        if (found != decider_.tried_.end()) last = std::max(last, found->second);
+        const auto found = room->times->tried.find(request.resource);
+        if (found != room->times->tried.end()) last = std::max(last, found->second);
       }
-      return last;
-    };
-    std::ranges::stable_sort(rooms, {}, last_tried);
+      in_order.emplace_back(last, room);
+    }
+    std::ranges::stable_sort(in_order, {}, &std::pair<SteadyTime, Room*>::first);
     Lacks lacks;
-    for (Room* room : rooms) {
+    for (const auto& [last, room] : in_order) {
       if (room->places > 0 && ExtendNode(group, *room, pods, lacks)) return room;
     }
     for (const auto& [uid, blocks] : lacks) group.turn->lacks[uid] = {.blocks = blocks, .since = group.since};
@@ -336,7 +336,7 @@ class DemandDecider::Pass {
     created_cidrs_.emplace(one.pool->space, one.cidr);
     const ipam::Block block = ipam::NewBlock(*one.pool, one.cidr, room.node->name);
     room.left[one.pool->resource] += AddressesOf(one);
-    decider_.tried_[{room.node->name, one.pool->resource}] = now_.steady;
+    room.times->tried[one.pool->resource] = now_.steady;
     decider_.created_[block.name] = now_.steady;
     decider_.waiting_.at(group.key).served = now_.steady;
     decision_.actions.push_back(CreateBlock{.block = block, .why = "pod " + group.key + " waits"});

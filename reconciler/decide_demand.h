@@ -72,7 +72,6 @@ class DemandDecider {
   [[nodiscard]] bool MayStillDraw(const std::string& block, SteadyTime now) const;
 
  private:
-  using NodeResource = std::pair<std::string, std::string>;
   class Pass;
 
   struct Waiting {
@@ -84,11 +83,15 @@ class DemandDecider {
     SteadyTime at = SteadyTime::min();       // when a decision last served the group; min(): never
     std::map<std::string, Lack> lacks = {};  // what the group lacked then, by UID of the pool
   };
+  // What the controller noted about a node while pods waited, by resource.
+  struct NodeTimes {
+    std::map<std::string, SteadyTime> room_since = {};  // since when the node's address count has had room
+    // When the controller last created a block on the node, or last found that the node's room does not help the pods.
+    std::map<std::string, SteadyTime> tried = {};
+  };
   std::map<PodKey, Waiting> waiting_;
   std::map<GroupKey, Turn> turns_;
-  std::map<NodeResource, SteadyTime> room_since_;  // since when the node's address count has had room while pods waited
-  // When the controller last created a block on the node, or last found that the node's room does not help the pods.
-  std::map<NodeResource, SteadyTime> tried_;
+  std::map<std::string, NodeTimes> times_;     // by node
   std::map<std::string, SteadyTime> created_;  // by name of the block
   std::map<std::string, Lack> lacks_;
 };
