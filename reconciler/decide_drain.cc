@@ -3,7 +3,7 @@
 #include "reconciler/decide_drain.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 
 #include "crds/names.h"
@@ -23,7 +23,7 @@ class BlockDrain {
         decision_(decision),
         pod_addresses_(scope.world),
         writes_(scope.state, scope.now, decision) {
-    for (const auto& [name, pool] : scope.world.pools) (pool.meta.deleting() ? deleted_ : live_).insert(pool.meta.uid);
+    for (const auto& [name, pool] : scope.world.pools) pools_.emplace(pool.meta.uid, &pool);
   }
 
   [[nodiscard]] bool IsFull() const { return writes_.IsFull(); }
@@ -52,8 +52,18 @@ class BlockDrain {
 
  private:
   [[nodiscard]] Fate FateOf(const SeenBlock& seen) const {
-    if (seen.block->deleting || deleted_.contains(seen.pool_uid)) return Fate::kGoes;
-    return live_.contains(seen.pool_uid) ? Fate::kStays : Fate::kPoolIsGone;
+    if (seen.block->deleting) return Fate::kGoes;
+    const auto found = pools_.find(seen.pool_uid);
+    if (found == pools_.end()) return Fate::kPoolIsGone;
+    const SeenPool& pool = *found->second;
+    return pool.meta.deleting() || (pool.pool && !Fits(*seen.block, *pool.pool)) ? Fate::kGoes : Fate::kStays;
+  }
+
+  // True if agents could have created the block for the pool. Whoever has a node's credentials can create other blocks,
+  // which no agent uses, and which would keep nodes from claiming blocks of these addresses.
+  static bool Fits(const ipam::Block& block, const ipam::Pool& pool) {
+    return pool.subnet.Contains(block.cidr) && block.cidr.length() == pool.BlockLength() &&
+           block.shared() == (pool.affinity == ipam::Affinity::kShared);
   }
 
   const DrainScope& scope_;
@@ -61,8 +71,7 @@ class BlockDrain {
   Decision& decision_;
   PodAddresses pod_addresses_;
   BlockWrites writes_;
-  std::set<std::string> live_;
-  std::set<std::string> deleted_;
+  std::map<std::string, const SeenPool*> pools_;  // by UID
 };
 
 bool HasBlock(const World& world, const SeenPool& pool) {

@@ -42,8 +42,9 @@ class BlockWrites {
 [[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);
 [[nodiscard]] std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer);
 
-// Deletes empty blocks of pools that are gone or being deleted, and removes the finalizer of empty blocks that are
-// being deleted. Leaves out blocks in which a pod has an address. Treats a pool as gone only if the world is relisted.
+// Deletes empty blocks of pools that are gone or being deleted, and empty blocks that do not fit their pool. Removes
+// the finalizer of empty blocks that are being deleted. Leaves out blocks in which a pod has an address. Treats a pool
+// as gone only if the world is relisted.
 struct DrainScope {
   const World& world;
   const EmptyBlocks& empty;  // up to date

@@ -89,6 +89,31 @@ const std::string kPastFreed = std::string(kPast) + " f=0123456789ab-0123456789a
 
 const BlockDrainCase kBlockDrainCases[] = {
     {"EmptyOfALivePoolStays", LiveWith({}), kNothing, kNothing},
+    {"EmptyWithoutNodeInANodePoolGoes", LiveWith({}, {.node = ""}), kDeleted, kDeleted},
+    {"HeldWithoutNodeInANodePoolStays", LiveWith({{3, kHeldEntry}}, {.node = ""}), kNothing, kNothing},
+    {"EmptyWithANodeInASharedPoolGoes",
+     [](TestWorld& t) {
+       t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"affinity", "Shared"}}).Block("10.55.0.0/26", "web", {});
+     },
+     kDeleted,
+     kDeleted},
+    {"EmptyOfASharedPoolStays",
+     [](TestWorld& t) {
+       t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"affinity", "Shared"}})
+           .Block("10.55.0.0/26", "web", {}, {.node = ""});
+     },
+     kNothing,
+     kNothing},
+    {"EmptyOfAnotherSizeGoes",
+     [](TestWorld& t) {
+       t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"blockSize", 27}}).Block("10.55.0.0/26", "web", {});
+     },
+     kDeleted,
+     kDeleted},
+    {"EmptyOutsideItsPoolGoes",
+     [](TestWorld& t) { t.Pool("web", {{"subnet", "10.56.0.0/24"}}).Block("10.55.0.0/26", "web", {}); },
+     kDeleted,
+     kDeleted},
     {"DeletedAndEmptyLosesItsFinalizer", LiveWith({}, {.is_deleting = true}), kReleased, kReleased},
     {"DeletedButHeldStays", LiveWith({{3, kHeldEntry}}, {.is_deleting = true}), kNothing, kNothing},
     {"DeletedWithAnEntryNobodyUnderstandsStays", LiveWith({{3, "?"}}, {.is_deleting = true}), kNothing, kNothing},

@@ -164,7 +164,7 @@ class NumbersWorld {
       ipam::Block block = create->block;
       block.uid = "uid-of-" + block.name;
       block.resource_version = "1";
-      block.pool_uid = "uid-of-v4";
+      block.pool_uid = "uid-of-" + block.pool;
       t_.world.PutBlock(SeenAs(std::move(block)));
       lines.push_back(std::visit(ActionText(), action));
       return true;
