@@ -165,10 +165,10 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
                        {"config", std::move(config)}};
   // Replace bytes of a resolv.conf that are not UTF-8, like ResultJson does in a printed result.
   std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (body.size() > kForwardedBytesMax) {
+  if (const std::size_t bytes_max = LimitsOf(call.environment.verb).bytes; body.size() > bytes_max) {
     return Fail(ErrorCode::kInvalid,
                 "the part of stdin and CNI_ARGS that the node agent needs is larger than " +
-                    std::to_string(kForwardedBytesMax >> 20U) + " MiB",
+                    std::to_string(bytes_max >> 10U) + " KiB",
                 "shorten ipam, runtimeConfig.ips and args.cni.ips in the network configuration");
   }
   return body;
@@ -181,8 +181,11 @@ bool BeginsWithVerb(std::string_view body, Verb verb) {
 Expected<ForwardedCall> ParseForwardedCall(std::string_view body) {
   constexpr std::array<std::string_view, 7> kMembers = {
       "command", "containerID", "ifname", "netns", "args", "startedBootNanos", "config"};
-  if (body.size() > kForwardedBytesMax) return Fail(ErrorCode::kInvalid, "the body is larger than 4 MiB");
-  auto parsed = ParseJson(body, kMembers, kForwardedValuesMax);
+  const ForwardedLimits limits = LimitsOf(BeginsWithVerb(body, Verb::kGc) ? Verb::kGc : Verb::kAdd);
+  if (body.size() > limits.bytes) {
+    return Fail(ErrorCode::kInvalid, "the body is larger than " + std::to_string(limits.bytes >> 10U) + " KiB");
+  }
+  auto parsed = ParseJson(body, kMembers, limits.values);
   if (!parsed) return std::unexpected(parsed.error().Within("body"));
   const auto tree = std::make_shared<const Json>(*std::move(parsed));
   if (!tree->is_object()) {

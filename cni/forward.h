@@ -18,11 +18,17 @@
 
 namespace berth::cni {
 
-// Both sides refuse a larger body. In the list of a GC one attachment takes about 110 bytes.
-inline constexpr std::size_t kForwardedBytesMax = std::size_t{4} << 20;
-// The agent refuses a body with more values: it has 64 MiB of memory, and one value of the tree takes up to 130 bytes.
-// A GC's list has three values for each attachment.
-inline constexpr std::size_t kForwardedValuesMax = 150'000;
+// Both sides refuse a body with more bytes, and the agent refuses a body with more values: it reads up to 56 calls at
+// the same time in 64 MiB of memory, and one value of the tree takes up to 130 bytes. A GC comes seldom, and its list
+// has about 110 bytes and three values for each attachment of the node.
+struct ForwardedLimits {
+  std::size_t bytes;
+  std::size_t values;
+};
+[[nodiscard]] constexpr ForwardedLimits LimitsOf(Verb verb) {
+  if (verb == Verb::kGc) return {.bytes = std::size_t{4} << 20, .values = 150'000};
+  return {.bytes = std::size_t{64} << 10, .values = 2'000};
+}
 
 struct ForwardedCall {
   // The body does not contain netns_override: only the process that the runtime started can compare network namespaces,
@@ -37,7 +43,7 @@ struct ForwardedCall {
 // The body of a request. `call.config`: the result of ParseConfigTree for the call's verb. For a DEL, it may be the
 // result for another verb: after a failed ADD, `berth` sends a DEL with the ADD's configuration. `dns`: the content of
 // the file ipam.resolvConf, which the agent cannot see; it replaces ipam.dns.
-// Errors: kInvalid: the body is larger than kForwardedBytesMax.
+// Errors: kInvalid: the body is larger than LimitsOf(verb) allows.
 [[nodiscard]] Expected<std::string> MakeForwardedBody(const ForwardedCall& call,
                                                       const std::optional<ipam::Dns>& dns = std::nullopt);
 

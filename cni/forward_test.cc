@@ -151,24 +151,26 @@ TEST(ForwardedCall, MembersOfOtherPluginsDoNotReachTheAgent) {
 }
 
 TEST(ForwardedCall, ABodyThatTheAgentWouldRefuseIsAnError) {
-  ForwardedCall call = Call(Verb::kAdd);
-  call.environment.args = std::string(kForwardedBytesMax, 'x');
-  const auto body = MakeForwardedBody(call);
-  ASSERT_FALSE(body.has_value());
-  EXPECT_EQ(body.error().code, ErrorCode::kInvalid);
-  EXPECT_THAT(body.error().message, HasSubstr("larger than 4 MiB"));
+  for (const auto& [verb, limit] : {std::pair(Verb::kAdd, "64 KiB"), std::pair(Verb::kGc, "4096 KiB")}) {
+    ForwardedCall call = Call(verb);
+    call.environment.args = std::string(LimitsOf(verb).bytes, 'x');
+    const auto body = MakeForwardedBody(call);
+    ASSERT_FALSE(body.has_value());
+    EXPECT_EQ(body.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(body.error().message, HasSubstr(std::string("larger than ") + limit));
+  }
 }
 
 // The agent has a small memory for all callers, and there a value of two bytes takes about a hundred bytes.
 TEST(ForwardedCall, ABodyOfTooManyValuesIsRefused) {
   std::string values = "0";
-  for (std::size_t i = 1; i < kForwardedValuesMax; ++i) values += ",0";
+  for (std::size_t i = 1; i < LimitsOf(Verb::kAdd).values; ++i) values += ",0";
   const std::string config =
       R"({"cniVersion":"1.1.0","name":"n1","ipam":{"type":"berth","pools":["p1"],"other":[)" + values + "]}}";
   const auto got = ParseForwardedCall(MakeForwardedBody(Call(Verb::kAdd, config)).value());
   ASSERT_FALSE(got.has_value());
   EXPECT_EQ(got.error().code, ErrorCode::kDecode);
-  EXPECT_THAT(got.error().message, HasSubstr("more than 150000 values"));
+  EXPECT_THAT(got.error().message, HasSubstr("more than 2000 values"));
 }
 
 struct BadBodyCase {
@@ -193,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadBodyCase{"Empty", "", "body: not valid JSON"},
         BadBodyCase{"List", "[]", "the body is a list, not an object"},
-        BadBodyCase{"TooLong", std::string(kForwardedBytesMax + 1, ' '), "larger than 4 MiB"},
+        BadBodyCase{"TooLong", std::string((64 << 10) + 1, ' '), "larger than 64 KiB"},
         BadBodyCase{"NoCommand", Body(R"("startedBootNanos":1,"config":{})"), "command must be ADD"},
         BadBodyCase{"Version", Body(R"("command":"VERSION","startedBootNanos":1,"config":{})"), "command must be ADD"},
         BadBodyCase{
