@@ -129,7 +129,7 @@ void Agent::LogFailed(const cni::Environment& environment, const std::string& ne
       "call failed verb={} pod={} network={} container={} interface={} attachment={} code={} err=\"{}\" details=\"{}\" "
       "took_us={}",
       cni::ToString(environment.verb),
-      Quoted(args ? args->pod_namespace + "/" + args->pod_name : ""),
+      Quoted(args && !args->pod_name.empty() ? args->pod_namespace + "/" + args->pod_name : ""),
       network,
       environment.container_id,
       environment.ifname,
