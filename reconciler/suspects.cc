@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entries to check, and what the check finds.
+// Finds which entries to check, and checks them.
 #include "reconciler/suspects.h"
 
 #include <algorithm>
