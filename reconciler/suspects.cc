@@ -35,7 +35,7 @@ Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now
   return {.cause = Cause::kAbsent, .since = now};
 }
 
-// True if the block now has, in the place of this entry, a cooling entry that a controller wrote.
+// True if the block now has, in the place of this entry, a cooling entry that contains this entry (ipam::FreedUnder).
 bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
   const auto seen = world.blocks().find(entry.key.first);
   if (seen == world.blocks().end() || seen->second.block == nullptr) return false;
