@@ -51,6 +51,16 @@ combines() { # COMPONENT...
   refused grep -A10 nodeAffinity <<<"$text"
 }
 
+# Replaces the namespace with the command of docs/install.md, in a copy of install/.
+moves_as_told() {
+  local command text
+  command=$(grep -m 1 '^grep -rlZ berth-system' "$root/docs/install.md") || { echo "docs/install.md has no command"; return 1; }
+  mkdir "$work/moved" && cp -r "$root/install" "$work/moved" && (cd "$work/moved" && bash -c "${command/NAME/elsewhere}") &&
+    kubectl create namespace elsewhere && text=$(kubectl kustomize "$work/moved/install") && server_takes <<<"$text" &&
+    refused grep berth-system <<<"$text" && grep -q -e --lease-namespace=elsewhere <<<"$text" &&
+    kubectl delete namespace elsewhere --wait=false
+}
+
 run_on_any_node() {
   local text
   text=$(kustomized managed "components: [../install/managed]") && grep -q podAntiAffinity <<<"$text" &&
@@ -78,6 +88,7 @@ check_manifests() {
   check "on managed clusters controllers run on any node" run_on_any_node
   check "components are combined" combines extender metrics managed
   check "and in the other order" combines managed metrics extender
+  check "docs/install.md says how to choose another namespace" moves_as_told
   check "kustomize moves nothing to another namespace" refused kustomized elsewhere "namespace: elsewhere"
   check "without kube-proxy both programs are told of the API server" names_api_server_twice
 }
