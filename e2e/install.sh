@@ -65,7 +65,7 @@ agent_metrics() { curl -sf --unix-socket "$dir/n1/run/berth/agent.sock" http://b
 alerts_use_real_metrics() {
   local metric metrics pid promtool text
   promtool=$("$root/tools/setup.sh" linters)/promtool
-  "$promtool" check rules "$root/install/alerts.yaml" || return 1
+  "$promtool" check rules "$root/install/alerts.yaml" && "$promtool" test rules "$root/e2e/alerts_test.yaml" || return 1
   agent_metrics >"$work/metrics.agent" || return 1
   for pid in $(pids_of berth-controller); do controller_metrics "$pid" >"$work/metrics.controller.$pid" || return 1; done
   for text in "$work"/metrics.*; do "$promtool" check metrics <"$text" || return 1; done
