@@ -191,20 +191,38 @@ controllers() { kubectl get pods -n berth-system -l app.kubernetes.io/component=
 none_is_left() { equals "" controllers -o name; }
 places_one_as_told() { bash -euc "$(commands rescue | sed 's/"NODE"/"n1"/')"; }
 two_nodes_have_one() { equals "n1 n2" eval 'controllers -o json | jq -r "[.items[].spec.nodeName] | sort | join(\" \")"'; }
-are_pending() { equals "Pending Pending" controllers -o 'jsonpath={.items[*].status.phase}'; }
+are() { equals "$1" eval 'controllers -o json | jq -r "[.items[].status.phase] | sort | join(\" \")"'; } # PHASES
+extender_is_gone() { are "Pending Running" && refused grep -q extender-port <(controllers -o json); }
+waiting() { controllers --field-selector=spec.nodeName= -o 'jsonpath={.items[*].metadata.name}'; }
+another_waits_than() { local now; now=$(waiting) && [[ $now && $now != *"$1"* ]]; }
 controllers_are_available() { kubectl wait -n berth-system --for=jsonpath='{.status.availableReplicas}'=2 deployment/berth-controller --timeout=60s; }
 
 nobody_answers() {
   check "nobody: both controllers are gone" kubectl scale -n berth-system deployment/berth-controller --replicas=0
   check "and no pod of them is left" soon none_is_left
   kubectl scale -n berth-system deployment/berth-controller --replicas=2 >/dev/null
-  check "their new pods wait for the scheduler" soon are_pending
-  check "and still wait" stays 5 are_pending
+  check "their new pods wait for the scheduler" soon are "Pending Pending"
+  check "and still wait" stays 5 are "Pending Pending"
   check "the README's commands place one of them" places_one_as_told
   check "which answers" soon old_form
   check "both controllers become available" soon controllers_are_available
   check "on two nodes" soon two_nodes_have_one
   check "and stay" stays 10 two_nodes_have_one
+}
+
+# Somebody applies the manifests without the component, and then follows the README.
+component_is_lost() {
+  local pending
+  check "lost: the manifests are applied without the component" kubectl apply -k "$root/install/overlays/example-bridge"
+  check "one controller without the extender runs, and the other waits for the scheduler" soon extender_is_gone
+  check "and still waits" stays 10 extender_is_gone
+  pending=$(waiting)
+  check "the kustomization with the component is applied" apply_extender
+  check "whose new pod waits, too" soon another_waits_than "$pending"
+  check "the README's commands place it" places_one_as_told
+  check "which answers" soon old_form
+  check "both controllers become available" soon controllers_are_available
+  check "on two nodes" soon two_nodes_have_one
 }
 
 shared_pool() {
@@ -250,6 +268,7 @@ if (($# < 2)); then
   if [[ ${BERTH_SWEEP-} == all ]]; then bursts; fi
   leader_dies
   nobody_answers
+  component_is_lost
   shared_pool
 fi
 "$root/e2e/rights.sh" note "$dir" "$build/rights/extender"
