@@ -28,9 +28,9 @@ constexpr std::size_t kInstanceDigits = 12;
 // A block whose patches get no answer may use at most a quarter of a GC's time.
 constexpr int kGarbageShares = 4;
 // Two agents of a node estimate the API server's time with an error of about 1 s each. If a GC was sent before this
-// agent was ready, the GC leaves addresses alone that were taken less than 10 s before the GC was sent, or later: an
-// earlier agent may have answered their ADDs after the GC was sent. (For its own ADDs, this agent knows the time since
-// boot of each answer.)
+// agent was ready, the GC frees no address that was taken less than 10 s before the GC was sent, or later: an earlier
+// agent may have answered the ADD of such an address after the GC was sent. (For its own ADDs, this agent knows the
+// time since boot of each answer.)
 constexpr std::chrono::seconds kEstimatesDiffer{10};
 
 Reply ErrorReply(const Error& error, cni::Version version) {

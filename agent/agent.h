@@ -68,12 +68,12 @@ struct AgentOptions {
 // The answer to a CNI call. `body` is CNI's result or error object.
 struct Reply {
   bool ok = false;
-  bool is_new = false;  // true: this ADD gave the attachment at least one new address
+  bool is_new = false;  // true: this ADD gave the attachment all addresses that it has
   std::string body;
   // For an ADD: while this pointer exists, other calls of the attachment wait. Keep the pointer until the answer is
   // delivered or the address is taken back.
   std::shared_ptr<void> hold;
-  // Frees the address of an ADD whose answer could not be delivered; may be empty.
+  // Frees the addresses of an ADD whose answer could not be delivered. Empty unless is_new is true.
   std::function<void()> take_back;
 };
 

@@ -143,8 +143,8 @@ void Agent::GiveWay() {
 }
 
 Expected<void> Agent::LoadOnce() {
-  // The order matters: first no other agent may create blocks of this node, and then this agent lists the blocks. A
-  // later agent waits until this is done, and then fences the blocks itself.
+  // List the blocks only while this agent holds the ownership of the node: meanwhile no other agent can create a block
+  // that the list lacks. A later agent waits until LoadOnce has ended, and then fences the blocks itself.
   if (!IsStillOurs()) return Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
@@ -176,7 +176,7 @@ Expected<Agent::ListedBlocks> Agent::ListOwnBlocks(k8sclient::ListOptions option
 Expected<void> Agent::FenceOwnBlocks() {
   auto listed = ListOwnBlocks({.page_size = kOwnBlocksPage});
   if (!listed) return std::unexpected(listed.error());
-  // The agent waits before it writes the first fence, because each further attempt to load writes all fences again.
+  // Wait before the first fence: if this wait failed after the fences, the next attempt would write all fences again.
   if (!view_.WaitUntilListed(kStepMax)) {
     return Fail(ErrorCode::kUnavailable, "the agent could not list its pools and its Node in time");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's blocks as JSON, its metrics, and its log lines about blocks.
+// Prints the agent's blocks as JSON, its metrics, and its log lines about blocks.
 #include <algorithm>
 #include <map>
 #include <string>

@@ -184,7 +184,7 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
       return std::unexpected(looked.error());
   }
   if (!own_.Knows(seen->name)) {
-    // The block is gone, or this agent has not fenced a later block of this name yet. No DEL would look there.
+    // The block is gone, or this agent has not fenced a later block of this name yet. A DEL would not find the address.
     if (std::holds_alternative<ipam::TakeAddress>(change.what)) {
       return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
     }
@@ -274,7 +274,7 @@ Expected<ipam::ClaimTurn> AgentStore::BeginClaim(const ipam::Pool& pool) {
                 "the runtime tries the call again");
   }
   const bool is_all_claimed = turns_.IsAllClaimed(pool);
-  // If the call with the previous turn found no unclaimed block, it created no Shared block either.
+  // For a Shared pool: the call with the previous turn has created a block, unless it found no unclaimed block.
   const bool blocks_came =
       pool.affinity == ipam::Affinity::kNode ? own_.Generation() != generation_ : turn.waited && !is_all_claimed;
   return ipam::ClaimTurn{.hold = turn.hold, .look_again = blocks_came, .is_all_claimed = is_all_claimed};

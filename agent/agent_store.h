@@ -33,12 +33,12 @@ class ClaimTurns {
   struct Turn {
     std::shared_ptr<void> hold;  // the turn lasts as long as this pointer; nullptr: no turn in time
     bool waited = false;
-    ipam::BlockView left = nullptr;  // the block as the previous call in this turn wrote it, or nullptr
+    ipam::BlockView left = nullptr;  // the block as the call with the previous turn wrote it, or nullptr
   };
   // Waits for the turn. Gives up at the deadline, or when another call's turn lasts longer than `patience`.
   [[nodiscard]] Turn Begin(const std::string& what, SteadyTime deadline,
                            std::chrono::milliseconds patience = std::chrono::hours(1));
-  // Leaves the written block to the next call in this turn. Requires: the caller has the turn.
+  // Leaves the written block to the call that gets the next turn. Requires: the caller has the turn.
   void Leave(const std::string& what, const ipam::BlockView& written);
 
   // Records that all blocks of the pool exist. The record is valid until the pool's status changes, but for at most 30

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watches of pools, namespaces and the Node.
+// Watches pools, namespaces and the Node, and reads pools.
 #include "agent/cluster_view.h"
 
 #include <string_view>

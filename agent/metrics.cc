@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families of metrics, and their text.
+// Defines the agent's metrics, and prints their text.
 #include "agent/metrics.h"
 
 #include <vector>

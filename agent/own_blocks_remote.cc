@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests for blocks, taking over blocks, and what lists and watches show.
+// Sends requests for blocks, takes over blocks, and takes in what lists and watches show.
 #include <algorithm>
 #include <utility>
 
@@ -52,7 +52,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
   const auto notes = directory_.ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   BlockView base = seen;
-  BlockView foreign;  // last version that an agent of another machine wrote: addresses on standby there stay on standby
+  BlockView foreign;  // last version that an agent of another machine wrote; the fence keeps this version's standby
   while (true) {
     if (base->node != node()) {
       return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WarmBlocks claims a block before ADDs need it: if the node has fewer free addresses of a pool than warmAddresses, or
-// no block of a pool with `resource`, because then the Node shows no address of the pool.
+// WarmBlocks claims a block of a pool before ADDs need it, in two cases: the node has fewer free addresses of the pool
+// than spec.warmAddresses; or the pool has spec.resource and no block on the node, so the Node shows no address of it.
 //
 // An ADD that finds no free address claims a block itself, and waits for the claim. WarmBlocks makes such ADDs rare.
 #pragma once

@@ -99,7 +99,7 @@ struct BlockState {
   std::uint64_t added_generation = 0;  // Core::generation() when the block was added
   ipam::BlockView view;                // newest version that the agent knows of the API server's copy
 
-  std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // entries to restore
+  std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // each patch restores these entries
   std::map<ipam::BlockOffset, HandedOut> handed_out;
   RetryPause retry_pause;  // during the pause WriteWhatIsLeft does not send refused changes again
   // Plan of the newest change that has one. An ADD has a plan, because it knows the pool; a DEL has none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that come and go, queued changes, and addresses that are handed out before they are written (docs/adr/0008).
+// Core: adds and forgets blocks, queues changes, and hands out addresses before they are written (docs/adr/0008).
 #include "agent_core/core.h"
 
 #include <algorithm>

@@ -182,8 +182,8 @@ class Core {
   [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
                                 const std::string& block, News& news);
   // Submits a deferred change, due at once, for each idle block that has handed-out addresses or entries to write or
-  // needs a fence. Leaves out blocks whose retry_pause is on, because the API server refused such a change. Returns the
-  // ids of the changes. Also frees addresses that were set aside for foreign agents that were silent for 60 s.
+  // needs a fence. Leaves out contested blocks, and blocks whose retry_pause is on. Returns the ids of the changes.
+  // Also frees addresses that were set aside for foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.
   [[nodiscard]] News EndDeferred();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Removed entries, restored backups, and foreign agents.
+// Finds what other writers, restored backups and foreign agents have changed in a block.
 #include "agent_core/observe.h"
 
 #include <algorithm>

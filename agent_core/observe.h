@@ -58,7 +58,7 @@ struct Comparison {
 [[nodiscard]] std::optional<std::string> StillInUse(const std::string& text, const Self& self, Noticed& noticed);
 
 // Changes the state after a foreign agent wrote `seen`. Sets aside the addresses that the foreign agent has on standby,
-// unless they are on standby or held in `expected`: such addresses the foreign agent gives to no pod.
+// except addresses that are on standby or held in `expected`: the foreign agent gives these addresses to no pod.
 void MeetForeignAgent(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now);
 // If the foreign agent was silent for 60 s, frees the addresses that were set aside for it.
 void PartFromForeignAgent(BlockState& state, const Self& self, const Now& now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanPatch, step by step.
+// PlanPatch applies the changes of a round to the block, and chooses the addresses on standby.
 #include "agent_core/plan_patch.h"
 
 #include <algorithm>
@@ -33,9 +33,9 @@ void ChooseStandby(const BlockState& state, const Round& round, std::size_t stan
   ipam::EraseIf(plan.after.standby, [&state](auto offset) { return state.handed_out.contains(offset); });
 }
 
-// Puts the handed-out addresses that the patch may not carry back on standby: the round's changes were applied to a
-// block with the entries of all handed-out addresses. The patch also carries an address if its entry is written already
-// (an answer was lost), or if a change of the round has changed or removed the entry.
+// plan.after has the entries of all handed-out addresses. Removes the entries that the patch may not carry, and puts
+// their addresses back on standby. The patch carries an address also if its entry is written already (an answer was
+// lost), or if a change of the round has changed or removed the entry.
 void LeaveHandedOut(const BlockState& state, const Round& round, Plan& plan) {
   for (const auto& item : state.handed_out) {
     const auto& [offset, one] = item;

@@ -35,10 +35,10 @@ inline constexpr std::array<StateMark, 7> kStateMarks = {
 }
 
 // The states of all addresses of the block, in order. `pool` is nullptr if the pool does not exist: then no address is
-// free. A held entry is an orphan if its pod is gone: inventory.pods has another pod of this name, or no pod of this
-// name. If inventory.pods has no pod of this name, two kinds of entries are still no orphans: entries of static pods,
-// because the mirror pod may be missing, and entries without UID. Entries without a pod's name are no orphans. If the
-// inventory has no pods at all, it shows no orphans.
+// free. A held entry is an orphan in two cases: inventory.pods has another pod with the name in the entry; or it has no
+// pod with this name, and the entry has the UID of a pod that is not static (the mirror pod of a static pod may be
+// missing). No entry is an orphan if the entry has no pod's name, or if the inventory has no pods at all: it may have
+// been read without pods.
 [[nodiscard]] std::vector<AddressState> StatesOf(const Inventory& inventory, const ipam::Block& block,
                                                  const ipam::Pool* pool);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTML and its style sheet.
+// Writes the HTML and its style sheet.
 #include "cli/map_page.h"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands and options, in the order of --help.
+// Defines the commands and options, in the order of --help.
 #include "cli/options.h"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safety checks, each with its remedy, and the compare-and-swap.
+// Checks whether an address may be released, and writes the block by compare-and-swap.
 #include "cli/release.h"
 
 #include <algorithm>
@@ -42,8 +42,8 @@ std::optional<ipam::HeldEntry> HeldOrUnchecked(const Use& use) {
 
 Expected<PodAndNode> ReadPodAndNode(k8sclient::Api& api, const Use& use) {
   PodAndNode live;
-  // Without a node, Perform has nothing to check: the block is Shared, and no pod has the address or the entry names no
-  // node.
+  // Without a node, Released refuses in any case: the block is Shared, and the address is not held, or its entry names
+  // no node.
   if (use.node().empty()) return live;
   const std::optional<ipam::HeldEntry> held = HeldOrUnchecked(use);
   if (held && !held->pod.empty() && !held->pod_namespace.empty()) {

@@ -24,10 +24,10 @@ struct PodAndNode {
 struct Release {
   ipam::Address address;
   std::string space;
-  // True: also release an entry whose pod berthctl cannot check (unknown or static), and without the agent's look at
-  // the network namespace, because a person has checked that no container has the address. Also ends the look of an
-  // agent at an address that is freed already: on a node without an agent nobody looks, and the block could never be
-  // deleted.
+  // True: a person has checked that no container has the address. So also release an entry whose pod berthctl cannot
+  // check (unknown or static), and do not ask the agent to look for the container's network namespace. If an address is
+  // freed already and waits for this look, end the wait: on a node without an agent nobody looks, and the block could
+  // never be deleted.
   bool is_sure = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a report of check for release.
+// Reads a report of `berthctl check`, for `berthctl release --report`.
 #pragma once
 
 #include <string>

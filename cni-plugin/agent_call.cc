@@ -197,8 +197,8 @@ Expected<int> AgentCall::Print(const AgentAnswer& answer) const {
   }
   if (const auto printed = PrintAnswer(answer.body); !printed) {
     Complain(kProgram, printed.error());
-    // If the attachment had all addresses before this ADD (is_new is false), a container uses the addresses: do not
-    // free them.
+    // If the attachment had an address before this ADD (is_new is false), a container may use this address: free none
+    // of the attachment's addresses.
     if (answer.is_new) TakeBack();
     return EXIT_FAILURE;
   }

@@ -3,9 +3,9 @@
 // repeats the call, and when it frees the addresses of an ADD again.
 //
 // `berth` sends an ADD at most once. `berth` then sends a DEL if it does not know whether the agent served the ADD, or
-// if the ADD gave new addresses and `berth` cannot print the answer. DEL, CHECK, GC and STATUS may be repeated without
-// harm: `berth` sends them a second time if the first attempt fails and time is left. If no agent comes, `berth` stores
-// a DEL on disk for the next agent.
+// if it cannot print the answer and this ADD gave the attachment all of its addresses. `berth` sends DEL, CHECK, GC and
+// STATUS a second time if the first attempt fails and time is left, because these calls may be repeated without harm.
+// If no agent comes, `berth` stores a DEL on disk for the next agent.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// connect(2), inotify(7) and poll(2).
+// Uses connect(2), inotify(7) and poll(2).
 #include "cni-plugin/agent_socket.h"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grammar of CNI_ARGS.
+// Parses CNI_ARGS.
 #include "cni/args.h"
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attachments, made with SHA-256.
+// Makes attachments with SHA-256.
 #include "cni/attachment.h"
 
 #include <algorithm>

@@ -71,7 +71,7 @@ struct ValidAttachment {
 
 struct NetworkConfig {
   Version version = Version::k0_1_0;
-  std::string name;  // the network's name
+  std::string name;
   IpamConfig ipam;
 
   // ADD and CHECK. "address[/length]", not parsed; see RequestedAddresses.

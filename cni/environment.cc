@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Required variables of each verb, and their allowed values.
+// Checks which variables a verb requires, and the values of the variables.
 #include "cni/environment.h"
 
 #include <algorithm>

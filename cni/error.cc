@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error object, and the phrases that it must not contain.
+// Makes the error object, and rewords the phrases that it must not contain.
 #include "cni/error.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ struct Rewording {
   std::string_view instead;
 };
 
-// go-cni takes a failed DEL with the first phrase for success; without a netns, also with the second. multus drops its
-// cache on the second phrase. On the third phrase the kubelet retries after 1 s instead of 10 s.
+// If the error of a DEL contains the first phrase, go-cni takes the DEL for done; without a netns, also if it contains
+// the second. multus drops its cache on the second phrase. On the third the kubelet retries after 1 s instead of 10 s.
 constexpr std::array kRewordings = {
     Rewording{"not found", "does not exist"},
     Rewording{"no such file or directory", "does not exist"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of each field in `ipam`.
+// Reads each field of `ipam`, and checks its rules.
 #include "cni/ipam_config.h"
 
 #include <algorithm>

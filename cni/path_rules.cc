@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built-in rules of each field.
+// Has the built-in rules of each field, and checks the paths in a configuration.
 #include "cni/path_rules.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule for names, and the order of the sources of pool names.
+// Checks the names of pools, and chooses the source of the names.
 #include "cni/pool_names.h"
 
 #include <algorithm>

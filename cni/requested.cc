@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requested addresses: which source counts, and which texts are valid.
+// Chooses the source of the requested addresses, and parses the addresses.
 #include <algorithm>
 #include <charconv>
 #include <utility>

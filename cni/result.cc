@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three forms of a result: 0.1.0 and 0.2.0; 0.3.0 to 0.4.0 (with `version`); 1.0.0 and 1.1.0.
+// Prints a result in one of three forms: 0.1.0 and 0.2.0; 0.3.0 to 0.4.0 (with `version`); 1.0.0 and 1.1.0.
 #include "cni/result.h"
 
 #include <algorithm>

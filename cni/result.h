@@ -18,7 +18,7 @@ namespace berth::cni {
 
 struct ResultAddress {
   ipam::Address address;
-  int prefix_length = 0;  // prefix length of the pool's subnet
+  int prefix_length = 0;  // the pool's spec.prefixLength, or else the prefix length of its subnet
   std::optional<ipam::Address> gateway;
   friend bool operator==(const ResultAddress&, const ResultAddress&) = default;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPAllocations from and to JSON.
+// Converts IPAllocations from and to JSON.
 #include "crds/allocation.h"
 
 #include <algorithm>

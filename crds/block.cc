@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPBlocks from and to JSON. Every ADD and DEL needs this code, so it is fast: one pass, no regular expressions.
+// Converts IPBlocks from and to JSON. Every ADD and DEL needs this code: it is fast, and uses no regular expressions.
 #include "crds/block.h"
 
 #include <algorithm>

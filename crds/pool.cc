@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPPools from JSON: spec, and the part of the status that an ADD needs.
+// Reads IPPools from JSON: the spec, and the part of the status that an ADD needs.
 #include "crds/pool.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPPools to JSON.
+// Converts IPPools to JSON.
 #include <nlohmann/json.hpp>
 
 #include "crds/names.h"

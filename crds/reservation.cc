@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPReservations from JSON.
+// Reads IPReservations from JSON.
 #include "crds/reservation.h"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPSpaces from and to JSON.
+// Converts IPSpaces from and to JSON.
 #include "crds/space.h"
 
 #include <utility>

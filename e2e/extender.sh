@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the scheduler extender of berth-controller on real nodes: pods without requests, a kube-scheduler with the setup of
-# install/overlays/extender/README.md, more pods than addresses, Shared pools, and a leader that dies. Makes a cluster of two
+# install/extender/README.md, more pods than addresses, Shared pools, a leader that dies, and no controller at all. Makes a cluster of two
 # nodes for itself and takes it down. Ends with "N passed, N failed". Takes about three minutes. Needs root and
 # build/image/berth.tar (make image).
 #
@@ -16,7 +16,7 @@ build=$(cd "${1:-$root/build}" && pwd -P)
 image=${BERTH_IMAGE_FILE:-$build/image/berth.tar}
 work=$(mktemp -d /tmp/berth-extender.XXXX)
 dir=$work/cluster
-overlay=$root/install/overlays/extender
+component=$root/install/extender
 started=() # processes of this suite
 # shellcheck source=checks.sh
 source "$root/e2e/checks.sh"
@@ -50,7 +50,18 @@ show_state() {
 # --- The cluster ------------------------------------------------------------------------------------------------------
 
 # commands NAME: prints the commands in the README's block NAME.
-commands() { sed -n "/^\`\`\`sh $1\$/,/^\`\`\`\$/p" "$overlay/README.md" | grep -v '^```'; }
+commands() { sed -n "/^\`\`\`sh $1\$/,/^\`\`\`\$/p" "$component/README.md" | grep -v '^```'; }
+
+# Applies the kustomization of a user: an overlay, and the component.
+apply_extender() {
+  mkdir -p "$work/kustomized/mine" && ln -sfn "$root/install" "$work/kustomized/install" &&
+    cat >"$work/kustomized/mine/kustomization.yaml" <<'END' && kubectl apply -k "$work/kustomized/mine"
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../install/overlays/example-bridge]
+components: [../install/extender]
+END
+}
 
 set_up() {
   "$cluster" up --dir "$dir" --nodes 2 --cni-conf none --image "$image" --audit || fail_early "no cluster"
@@ -60,7 +71,7 @@ set_up() {
       kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s &&
       kubectl apply -k "$root/install/overlays/example-bridge" &&
       mkdir "$work/tls" && (cd "$work/tls" && bash -euc "$(commands certificates)" && bash -euc "$(commands secret)") &&
-      kubectl apply -k "$overlay" &&
+      apply_extender &&
       pool pods-v4 "$pool_of_13" && pool pods-v6 '{"subnet": "2001:db8:55::/112", "gateway": "2001:db8:55::1"}' &&
       kubectl wait --for=condition=Ready node --all --timeout=120s &&
       kubectl -n berth-system rollout status deployment/berth-controller --timeout=120s &&
@@ -80,7 +91,7 @@ scheduler_asks_berth() {
   python3 "$root/e2e/service_proxy.py" "$port" berth-system berth-extender-4 >"$work/proxy.log" 2>&1 &
   started+=($!)
   sed -e "s|CLUSTER_IP|127.0.0.1:$port|" -e "s|/etc/kubernetes/berth-extender/|$work/tls/|" \
-    -e "s|/etc/kubernetes/scheduler.conf|$dir/scheduler.kubeconfig|" "$overlay/kube-scheduler-config.yaml" |
+    -e "s|/etc/kubernetes/scheduler.conf|$dir/scheduler.kubeconfig|" "$component/kube-scheduler-config.yaml" |
     sed '/^clientConnection/i leaderElection: {leaderElect: false}' >"$work/scheduler.yaml"
   "$dir/bin/kube-scheduler" --config="$work/scheduler.yaml" --secure-port=0 >"$work/scheduler.log" 2>&1 &
   started+=($!)
@@ -176,6 +187,44 @@ leader_dies() {
   check "at most 4 pods met a node without an address" retried_at_most 4
 }
 
+controllers() { kubectl get pods -n berth-system -l app.kubernetes.io/component=controller "$@"; }
+none_is_left() { equals "" controllers -o name; }
+places_one_as_told() { bash -euc "$(commands rescue | sed 's/"NODE"/"n1"/')"; }
+two_nodes_have_one() { equals "n1 n2" eval 'controllers -o json | jq -r "[.items[].spec.nodeName] | sort | join(\" \")"'; }
+are() { equals "$1" eval 'controllers -o json | jq -r "[.items[].status.phase] | sort | join(\" \")"'; } # PHASES
+extender_is_gone() { are "Pending Running" && refused grep -q extender-port <(controllers -o json); }
+waiting() { controllers --field-selector=spec.nodeName= -o 'jsonpath={.items[*].metadata.name}'; }
+another_waits_than() { local now; now=$(waiting) && [[ $now && $now != *"$1"* ]]; }
+controllers_are_available() { kubectl wait -n berth-system --for=jsonpath='{.status.availableReplicas}'=2 deployment/berth-controller --timeout=60s; }
+
+nobody_answers() {
+  check "nobody: both controllers are gone" kubectl scale -n berth-system deployment/berth-controller --replicas=0
+  check "and no pod of them is left" soon none_is_left
+  kubectl scale -n berth-system deployment/berth-controller --replicas=2 >/dev/null
+  check "their new pods wait for the scheduler" soon are "Pending Pending"
+  check "and still wait" stays 5 are "Pending Pending"
+  check "the README's commands place one of them" places_one_as_told
+  check "which answers" soon old_form
+  check "both controllers become available" soon controllers_are_available
+  check "on two nodes" soon two_nodes_have_one
+  check "and stay" stays 10 two_nodes_have_one
+}
+
+# Somebody applies the manifests without the component, and then follows the README.
+component_is_lost() {
+  local pending
+  check "lost: the manifests are applied without the component" kubectl apply -k "$root/install/overlays/example-bridge"
+  check "one controller without the extender runs, and the other waits for the scheduler" soon extender_is_gone
+  check "and still waits" stays 10 extender_is_gone
+  pending=$(waiting)
+  check "the kustomization with the component is applied" apply_extender
+  check "whose new pod waits, too" soon another_waits_than "$pending"
+  check "the README's commands place it" places_one_as_told
+  check "which answers" soon old_form
+  check "both controllers become available" soon controllers_are_available
+  check "on two nodes" soon two_nodes_have_one
+}
+
 shared_pool() {
   check "shared: all pods go" clean
   check "a Shared pool takes the place of the other" replace_pool pods-v4 \
@@ -218,6 +267,8 @@ if (($# < 2)); then
   burst
   if [[ ${BERTH_SWEEP-} == all ]]; then bursts; fi
   leader_dies
+  nobody_answers
+  component_is_lost
   shared_pool
 fi
 "$root/e2e/rights.sh" note "$dir" "$build/rights/extender"

@@ -2,7 +2,7 @@
 # Sourced by crds.sh: checks the manifests of install/ as users render and combine them. Requires: $root, $work, and a control
 # plane with crds/ and install/.
 
-manifests=(crds install install/overlays/{example-bridge,direct,requests,extender})
+manifests=(crds install install/overlays/{example-bridge,direct,requests})
 distributions=(gke k3s openshift)
 
 # kustomized NAME TEXT: prints the result of a user's kustomization of install/ that also contains TEXT.
@@ -40,6 +40,27 @@ has_own_plugin_folder() { # DISTRIBUTION PATH
   on_distribution "$1" | grep -qxF "          path: $2"
 }
 
+# The components can be combined in any order: no component removes what another component has added.
+combines() { # COMPONENT...
+  local component text part list=""
+  for component in "$@"; do list+="../install/$component, "; done
+  text=$(kustomized combined "components: [$list]") && server_takes <<<"$text" || return 1
+  for part in --extender-port=9747 'name: POD_IP' '--health-address=$(NODE_IP)' 'name: NODE_IP' 'name: berth-extender$'; do
+    grep -q -e "$part" <<<"$text" || { echo "lacks $part"; return 1; }
+  done
+  refused grep -A10 nodeAffinity <<<"$text"
+}
+
+# Replaces the namespace with the command of docs/install.md, in a copy of install/.
+moves_as_told() {
+  local command text
+  command=$(grep -m 1 '^grep -rlZ berth-system' "$root/docs/install.md") || { echo "docs/install.md has no command"; return 1; }
+  mkdir "$work/moved" && cp -r "$root/install" "$work/moved" && (cd "$work/moved" && bash -c "${command/NAME/elsewhere}") &&
+    kubectl create namespace elsewhere && text=$(kubectl kustomize "$work/moved/install") && server_takes <<<"$text" &&
+    refused grep berth-system <<<"$text" && grep -q -e --lease-namespace=elsewhere <<<"$text" &&
+    kubectl delete namespace elsewhere --wait=false
+}
+
 run_on_any_node() {
   local text
   text=$(kustomized managed "components: [../install/managed]") && grep -q podAntiAffinity <<<"$text" &&
@@ -65,6 +86,9 @@ check_manifests() {
   done
   check "k3s keeps plugins elsewhere" has_own_plugin_folder k3s /var/lib/rancher/k3s/data/cni
   check "on managed clusters controllers run on any node" run_on_any_node
+  check "components are combined" combines extender metrics managed
+  check "and in the other order" combines managed metrics extender
+  check "docs/install.md says how to choose another namespace" moves_as_told
   check "kustomize moves nothing to another namespace" refused kustomized elsewhere "namespace: elsewhere"
   check "without kube-proxy both programs are told of the API server" names_api_server_twice
 }

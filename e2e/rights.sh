@@ -67,7 +67,7 @@ compare() {
   trap 'exit 130' INT TERM
   "$root/e2e/cluster" up --dir "$work/cluster" --nodes 0
   eval "$("$root/e2e/cluster" env --dir "$work/cluster")"
-  for part in crds install install/overlays/direct install/overlays/extender; do kubectl apply -k "$root/$part" >/dev/null; done
+  for part in crds install install/overlays/direct install/extender; do kubectl apply -k "$root/$part" >/dev/null; done
   passed=0
   failed=0
   local account

@@ -136,8 +136,8 @@ bool Chooser::Publish(Snapshot snapshot, const Look& look, SteadyTime read_at) {
   return wakes;
 }
 
-// Assumed entries end only here, after a new snapshot. Times are compared with the time at which the snapshot was read,
-// because the snapshot must already count a bound pod when the pod's entry ends.
+// Assumed entries end only here, after a new snapshot. Compares with the time at which the snapshot was read, not with
+// the present: when the assumed entry of a bound pod ends, the snapshot must already count the pod.
 void Chooser::EndAssumed(const Look& look, SteadyTime read_at) {
   for (auto at = assumed_.begin(); at != assumed_.end();) {
     auto& [uid, one] = *at;

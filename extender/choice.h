@@ -88,9 +88,9 @@ class Chooser {
   // Call it when this controller begins to lead.
   void Lead(SteadyTime now);
   // Replaces the snapshot. `look` answers from the same world, which was read at `read_at`. Returns true if the caller
-  // has to wake the scheduler, because the scheduler itself tries a refused pod again only after five minutes. Two
-  // cases: a pod has found no node since Publish last returned true, and more addresses are left for this pod now or
-  // kAwaitedMax has passed; or kLeadingPause has just ended, because the previous leader may have refused pods (once).
+  // has to wake the scheduler, which itself tries a refused pod again only after five minutes. First case: a pod has
+  // found no node since Publish last returned true, and now more addresses are left for it, or kAwaitedMax has passed.
+  // Second case, once for each leader: kLeadingPause has ended, because the previous leader may have refused pods.
   [[nodiscard]] bool Publish(Snapshot snapshot, const Look& look, SteadyTime read_at);
   // Chooses nodes among those that the scheduler offers. Requires: `offered` has no name twice. If an answer has one
   // node and the scheduler asks again for the same pod, the next answer has another node with room, if there is such a
@@ -111,8 +111,8 @@ class Chooser {
   };
   class Ledger;
 
-  // Addresses left, by node. The key "" has the addresses that the Shared pools have left for all nodes, and contains
-  // each resource for which a pool serves a node.
+  // Addresses left, by node. The key "" stands for all nodes: it has what the Shared pools have left, and contains each
+  // resource for which a pool serves a node.
   using Rooms = std::map<std::string, Units>;
 
   void EndAssumed(const Look& look, SteadyTime read_at) BERTH_REQUIRES(mutex_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the question, and writes the answer.
+// Parses kube-scheduler's question, and writes the extender's answer.
 #include "extender/wire.h"
 
 #include <algorithm>

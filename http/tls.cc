@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tls, with Asio and OpenSSL.
+// Makes the TLS context with Asio and OpenSSL.
 #include "http/tls.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of ADD, DEL, CHECK and GC. engine_claim.cc claims new blocks.
+// Carries out ADD, DEL, CHECK and GC. engine_claim.cc claims new blocks.
 #include "ipam/engine.h"
 
 #include <algorithm>
@@ -192,7 +192,7 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   return TakeAtLast(call, plan, *std::move(last));
 }
 
-// Other nodes free addresses of Shared blocks all the time, and the controller may have created a block for this node.
+// Looks again: other nodes free addresses of Shared blocks, and the controller may have created a block for this node.
 Expected<Address> Engine::TakeAtLast(Call& call, const FamilyPlan& plan, Error exhausted) {
   // Read the pools again, and before the blocks: a block may be younger than this call's view of its pool, and somebody
   // may have reserved addresses before the block was created.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LabelSelector: matching, and the text form, which kubectl's option -l understands.
+// Matches labels, and prints a selector in the form that kubectl's option -l understands.
 #include "ipam/label_selector.h"
 
 #include <algorithm>

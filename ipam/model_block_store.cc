@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's compare-and-swap, and its faults.
+// Compares and swaps like the API server, and injects faults.
 #include "ipam/model_block_store.h"
 
 #include <algorithm>

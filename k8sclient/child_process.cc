@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunChild, with posix_spawn and poll.
+// RunChild uses posix_spawn and poll.
 #include "k8sclient/child_process.h"
 
 #include <algorithm>

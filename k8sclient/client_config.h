@@ -48,7 +48,7 @@ struct ExecPlugin {
   std::string api_version;
   std::string command;
   std::vector<std::string> args = {};
-  std::map<std::string, std::string> environment = {};  // added to this process's
+  std::map<std::string, std::string> environment = {};  // added to this process's environment
   bool provide_cluster_info = false;  // server, CA, TLS name and proxy; not the cluster's "config" extension
   std::string install_hint = {};
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection: one transfer by libcurl, with its limits and its error.
+// Connection runs one transfer with libcurl, with limits, and finds the error for the caller.
 #include "k8sclient/connection.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credentials: the headers, the files, and when they are read again.
+// Credentials makes the headers, reads the files, and decides when to read them again.
 #include "k8sclient/credentials.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leader election: the decisions, and the reads and writes of the Lease.
+// Leader election: decides what to do about the Lease, and reads and writes the Lease.
 #include "k8sclient/leader_election.h"
 
 #include <algorithm>

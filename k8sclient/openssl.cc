@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenSSL's start, base64, and the name in a certificate.
+// Starts OpenSSL, converts base64, and finds the name in a certificate.
 #include "k8sclient/openssl.h"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reflector: when to list, when to watch, and when to wait.
+// Reflector decides when to list, when to watch, and when to wait.
 #include "k8sclient/reflector.h"
 
 #include <algorithm>

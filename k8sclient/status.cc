@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status, and the table of errors.
+// Parses a Status, and has the table of errors.
 #include "k8sclient/status.h"
 
 #include <algorithm>

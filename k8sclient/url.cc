@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// URLs, with libcurl, and proxies, by Go's rules: golang.org/x/net/http/httpproxy.
+// Parses URLs with libcurl, and chooses proxies by Go's rules (golang.org/x/net/http/httpproxy).
 #include "k8sclient/url.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files `queue` and `queue.lock`.
+// Reads and writes the files `queue` and `queue.lock`.
 #include "node/del_queue.h"
 
 #include <cerrno>

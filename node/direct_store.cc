@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the API server, the loop after conflicts, and intents.
+// Sends requests to the API server, tries again after conflicts, and keeps intents.
 #include "node/direct_store.h"
 
 #include <algorithm>

@@ -27,8 +27,8 @@ namespace berth::node {
 // Reads a block, whichever node it belongs to. Errors: those of the GET; kConflict: the block cannot be parsed.
 [[nodiscard]] Expected<ipam::BlockView> ReadBlock(k8sclient::Api& api, const std::string& name,
                                                   const k8sclient::CallOptions& options);
-// Sends the patch that changes `before` to `after`. `asks_for_all`: the result is the block in the answer; otherwise
-// the answer has only the version of `after`.
+// Sends the patch that changes `before` to `after`. `asks_for_all`: the API server answers with the whole block, which
+// is the result. Otherwise it answers only with metadata, and the result is `after` with the new resourceVersion.
 [[nodiscard]] Expected<ipam::BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before,
                                                    const ipam::Block& after, const k8sclient::CallOptions& options,
                                                    bool asks_for_all = false);

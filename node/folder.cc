@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// openat(2) and the like, with O_NOFOLLOW.
+// Uses openat(2) and the like, with O_NOFOLLOW.
 #include "node/folder.h"
 
 #include <array>

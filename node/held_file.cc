@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flock(2) with a time limit.
+// Calls flock(2) with a time limit.
 #include "node/held_file.h"
 
 #include <cerrno>

@@ -21,11 +21,14 @@ namespace {
 constexpr mode_t kProgramMode = 0755;
 constexpr mode_t kConfigMode = 0644;
 
+const char* RemedyOf(int error) {
+  if (error == EROFS || error == ENOENT) return "name the folder that the node's runtime uses, and mount it writable";
+  if (error == EACCES) return "let root own the folder on the node (chown root): this process has no CAP_DAC_OVERRIDE";
+  return "";
+}
+
 std::unexpected<Error> FailIo(const char* what, const std::string& path, int error = errno) {
-  const bool is_elsewhere = error == EROFS || error == ENOENT;
-  return Fail(ErrorCode::kIo,
-              std::string(what) + " \"" + path + "\": " + std::strerror(error),
-              is_elsewhere ? "name the folder that the node's runtime uses, and mount it writable" : "");
+  return Fail(ErrorCode::kIo, std::string(what) + " \"" + path + "\": " + std::strerror(error), RemedyOf(error));
 }
 
 // Reads a file. Errors: kIo, also if `path` is a symbolic link or a folder, or lacks one of the permission bits in

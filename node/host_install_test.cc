@@ -167,6 +167,18 @@ TEST_F(HostInstall, NamesTheFolderThatIsNotThere) {
   EXPECT_THAT(outcome.error().details, HasSubstr("the folder that the node's runtime uses"));
 }
 
+TEST_F(HostInstall, SaysThatRootMustOwnTheFolderThatItMayNotWrite) {
+  chmod(folder_.c_str(), 0755);
+  chmod(bin_.c_str(), 0555);
+  // In the agent's pod root has no capabilities, so modes of folders restrict root. Another user stands for root here.
+  const bool was_root = geteuid() == 0 && seteuid(65534) == 0;
+  const auto outcome = Install();
+  ASSERT_EQ(was_root ? seteuid(0) : 0, 0);
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message, HasSubstr(bin_.string()));
+  EXPECT_THAT(outcome.error().details, HasSubstr("chown root"));
+}
+
 TEST_F(HostInstall, WritesAConflistInPlaceOnlyIfItDiffers) {
   Write(image() / "berth.conflist", R"({"name": "new"})");
   const fs::path target = bin_ / "10-berth.conflist";

@@ -39,8 +39,8 @@ class IpamCall {
   // The request that the engine gets. Errors: those of CNI_ARGS and requested addresses; kInvalid: no pool is named.
   [[nodiscard]] Expected<ipam::AddRequest> MakeAddRequest() const;
 
-  // If Add fails, it frees the addresses that it has newly got. If it cannot free an address, the address stays until a
-  // DEL frees it, or until the pod is gone.
+  // If Add fails, it frees the addresses that it has newly got. Exception: if only the result cannot be made, Add frees
+  // none unless all are new. An address that Add does not free stays until a DEL, or until the pod is gone.
   [[nodiscard]] Expected<AddAnswer> Add(const ipam::AddRequest& request);
 
   // Errors: kNothingHeld; kInvalid: prevResult lacks an address of the attachment, or has another gateway than the

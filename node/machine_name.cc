@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file with the machine's name.
+// Keeps the machine's name in a file.
 #include "node/machine_name.h"
 
 #include <algorithm>

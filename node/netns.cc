@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// File names of network namespaces, and whether the files exist.
+// Finds the file names of network namespaces, and whether the files exist.
 #include "node/netns.h"
 
 #include <algorithm>

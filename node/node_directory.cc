@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a node's directory: lock, version, creator, intents/, handed-out/, deleted/, running/.
+// The files of a node's directory: lock, version, creator (the owner), intents/, handed-out/, deleted/, running/.
 #include "node/node_directory.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 // The files: a lock, the owner of the node, the resourceVersion of this node's last block write, intents, notes of
 // addresses that were given before their entries were written, marks of recent DELs, running ADDs of berth-direct, and
 // notes that only save time (recent blocks and pools, the API server's clock). All of these end with a reboot, so
-// nothing is synced to disk. Every file is replaced as a whole, by rename.
+// nothing is synced to disk. Every file with content is replaced as a whole, by rename.
 //
 // Only holders of the lock may write this node's blocks. Agents share the lock as long as they live; a call of
 // berth-direct holds it exclusively. The node's mode (node_mode.h) says which of the two programs may take it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file `mode`, with one word.
+// Reads and writes the file `mode`, which contains one word.
 #include "node/node_mode.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of objects, each with the time at which they were read.
+// Reads and writes files of objects, each with the time at which the objects were read.
 #include "node/recent_view.h"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ struct PoolCounts {
   ipam::Uint128 free = 0;
   std::int64_t blocks = 0;
   ipam::Uint128 blocks_max = 0;        // number of blocks into which the pool can be divided
-  ipam::Uint128 blocks_unclaimed = 0;  // `blocks_max` minus the blocks that exist there, of any pool of the space
+  ipam::Uint128 blocks_unclaimed = 0;  // `blocks_max` minus the blocks, of any pool, that have addresses of this pool
   std::vector<ipam::Prefix> claimable;
 };
 

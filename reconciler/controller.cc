@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop of passes.
+// Runs the passes, and performs the actions of each decision.
 #include "reconciler/controller.h"
 
 #include <algorithm>

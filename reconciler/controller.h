@@ -74,9 +74,9 @@ class Controller {
   // deletion of the last 2 minutes whose entry is not freed yet. The version is as new as possible, because the API
   // server forgets old versions.
   [[nodiscard]] std::uint64_t VersionForSuccessor(std::chrono::steady_clock::time_point now) const;
-  // Sorts the actions: first by address counts before all other actions; then by the time at which the wait of the
-  // action's kind ends; then by the time at which the wait of the action's object ends. Equal actions keep the
-  // decision's order.
+  // Sorts the actions. Address counts come before all other actions. Apart from that, the order is by the time at which
+  // the wait of the action's kind ends, and then by the time at which the wait of the action's object ends. Equal
+  // actions keep the decision's order.
   [[nodiscard]] std::vector<const Action*> InOrder(const Decision& decision) const;
   // Performs the actions of InOrder that the back-off allows. False: PerformAll has left out the rest, because the API
   // server does not answer, actions of two kinds hang, or stop is requested.

@@ -148,7 +148,7 @@ class ControllerTest : public testing::Test {
     }
   }
 
-  // A pool is deleted, another is created, and so is a reservation. `fault` is called for each of the controller's
+  // Deletes a pool, creates another pool, and creates a reservation. `fault` is called for each of the controller's
   // requests.
   void Tell(const std::function<ApiFault()>& fault) {
     PutPool("gone", {{"subnet", "10.66.0.0/24"}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of acceptance.
+// Has the rules of acceptance, and the messages about refused pools.
 #include "reconciler/decide_acceptance.h"
 
 #include <algorithm>

@@ -152,8 +152,8 @@ AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const A
     facts.entries.push_back(one);
     if (is_ours && object->second.Lacks(entry.block->cidr.family())) facts.lacks_family = true;
   }
-  // A container has one address of each family. An attachment with more entries than an IPAllocation can list gets
-  // none.
+  // A container has one address of each family. If an attachment has more entries than an IPAllocation can list, the
+  // controller makes no IPAllocation.
   if (facts.entries.size() > crds::kAllocationAddressesMax) facts.pod = nullptr;
   return facts;
 }

@@ -38,7 +38,7 @@ enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
 struct AllocationFacts {
   bool is_held = false;     // the attachment has entries
   bool is_settled = false;  // the newest entry, and the deletion of the last object by somebody else, are old enough
-  // The pod that the entries name; nullptr: it does not exist, or another pod has its name.
+  // The pod that the entries name; nullptr: it does not exist, another pod has its name, or there are too many entries.
   const SeenPod* pod = nullptr;
   bool is_cascading = false;  // the collector deletes the pod's objects before the pod, maybe soon (Pods::IsCascading)
   const SeenAllocation* object = nullptr;  // nullptr: there is none

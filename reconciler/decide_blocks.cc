@@ -77,8 +77,8 @@ class BlockPass {
     Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
     const Lack lack = LackOf(uid);
     const std::size_t nodes = scope_.world.nodes.all().size();
-    // Most pools have an unclaimed block for every node and pool, and need no further checks. SharersOf takes longer,
-    // and returns at most the number of pools.
+    // This first check is fast, and most pools pass it: they have an unclaimed block for every pair of a node and a
+    // pool. SharersOf takes longer, and returns at most the number of pools.
     if (!hands_out || left >= scope_.pools.size() * nodes + lack.blocks) return;
     // Each node may claim one block of each of the `sharers` pools, and all these blocks come from the same addresses.
     const std::size_t sharers = SharersOf(pool);
@@ -126,7 +126,7 @@ class BlockPass {
   [[nodiscard]] LeavingBlocks TakeLeft() { return std::move(left_); }
 
  private:
-  // Number of enabled pools whose subnets overlap that of `pool`, including `pool` itself.
+  // Number of enabled pools of the space whose subnets overlap that of `pool`, including `pool` itself.
   [[nodiscard]] std::size_t SharersOf(const ipam::Pool& pool) const {
     return static_cast<std::size_t>(std::ranges::count_if(scope_.pools, [&](const auto& item) {
       const ipam::Pool& other = item.second.pool;

@@ -37,7 +37,7 @@ inline constexpr std::chrono::seconds kContestedMin{20};
 // An AddressState says what a block records for an address of a pod.
 enum class AddressState : std::uint8_t {
   kRecorded,   // an entry of the pod
-  kLost,       // no entry, or only that of a reservation
+  kLost,       // no entry, or only a reserved or cooling entry
   kContested,  // an entry of another pod
   // An entry that cannot be read or names no pod; or no entry, but the address is on standby or the block is being
   // deleted. The controller does nothing, because another pod may have the address already, or the address belongs to

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules, the brake, and one action for each block.
+// Judges each suspect, applies the brake, and adds one action for each block.
 #include "reconciler/decide_orphans.h"
 
 #include <algorithm>

@@ -67,8 +67,8 @@ struct OrphanScope {
   Reclaim mode;
 };
 
-// Adds the entries to free to the decision, and says why the others are kept. kReport: only reports, once, what it
-// would free. Requires: world.knows_holders.
+// Adds to the decision the entries to free, and for each reason the number of suspects that stay (OrphanFindings). With
+// kReport, only reports, once, which entries it would free. Requires: world.knows_holders.
 void DecideOrphans(const OrphanScope& scope, const Now& now, Decision& decision);
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which reserved entries come and go.
+// Finds which reserved entries to add and which to remove.
 #include "reconciler/decide_reserved.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conditions and counts.
+// Sets conditions, and decides when to write counts.
 #include "reconciler/decide_status.h"
 
 #include <algorithm>

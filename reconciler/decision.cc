@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Back-off keys of actions, and wake-up times.
+// Computes the back-off keys of actions, and the time of the next decision.
 #include "reconciler/decision.h"
 
 #include <algorithm>

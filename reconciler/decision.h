@@ -75,7 +75,7 @@ struct DeleteBlock {
   ipam::BlockView block;
   std::string_view why = "its pool is being deleted";
 };
-// A held entry whose pod is gone.
+// A held entry to free: its pod is gone, has ended, or lives with other addresses.
 struct FreedEntry {
   ipam::BlockOffset offset = 0;
   std::string text = {};  // the entry as it stands in the block

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores a time for each name of a block. If somebody deletes a block and creates it again, the block's time restarts,
-// provided that an update in between has found no empty block of this name.
+// Stores a time for each name of a block. If somebody deletes an empty block and creates it again, the time restarts
+// only if an update in between has found no empty block of this name.
 #include "reconciler/empty_blocks.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts, and the Event in the form that kubectl looks for.
+// Writes the texts of events, and makes Events in the form in which kubectl finds them.
 #include "reconciler/events.h"
 
 #include <algorithm>

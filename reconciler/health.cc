@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The endpoints.
+// Answers /healthz, /readyz and /metrics.
 #include "reconciler/health.h"
 
 #include <utility>

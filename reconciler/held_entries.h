@@ -36,7 +36,7 @@ class HeldEntries {
     [[nodiscard]] const std::string& node() const { return block->shared() ? held.node : block->node; }
   };
 
-  // The place of an entry. At the start every entry is in came(), so an entry is parsed only when it is read.
+  // The place of an entry, which Read parses. At the start came() has every entry, so came() and went() parse none.
   struct Place {
     ipam::BlockView block;
     ipam::BlockOffset offset = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The logger of the program.
+// Sets up the logger, and writes log lines.
 #include "reconciler/logging.h"
 
 #include <algorithm>

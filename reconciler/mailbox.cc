@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands what the watches have shown to the world.
+// Puts what the watches have shown into the world.
 #include "reconciler/mailbox.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metric families.
+// Defines the controller's metrics, and sets them.
 #include "reconciler/metrics.h"
 
 #include <map>

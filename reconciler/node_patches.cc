@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token bucket.
+// NodePatches is a token bucket.
 #include "reconciler/node_patches.h"
 
 #include <algorithm>

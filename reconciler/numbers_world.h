@@ -87,8 +87,8 @@ class NumbersWorld {
     return *this;
   }
 
-  // Lets `count` seconds pass. As the controller, decides at once, and then when a decision wants to be followed by
-  // another. Returns what is done in this time, each with its second.
+  // Lets `count` seconds pass. Decides at once and, like the controller, again at each time for which a decision asks
+  // (WakeAt). Returns what is done in this time, each with its second.
   Lines Pass(int count) {
     Lines lines;
     for (int i = 0; i <= count; ++i) {

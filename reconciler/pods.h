@@ -137,7 +137,7 @@ class Pods {
 
   // nullptr: the controller has not seen that the pod vanished, or has forgotten the pod.
   [[nodiscard]] const VanishedPod* FindVanished(const PastPod& pod) const;
-  // Forgets the pods that vanished before that time, except those that are kept.
+  // Forgets the pods that vanished earlier than `before`, except pods for which `is_kept` returns true.
   void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);
 
   // The API server's version up to which all changes of pods were seen; 0: none.
@@ -159,8 +159,8 @@ class Pods {
   void TouchAllOf(std::size_t owner);
 
   std::map<PodKey, SeenPod> pods_;
-  std::unordered_map<std::string, std::size_t> living_on_;  // number of pods, by node
-  std::unordered_map<std::size_t, std::size_t> cascading_;  // number of pods, by owner
+  std::unordered_map<std::string, std::size_t> living_on_;  // number of living pods (IsLiving), by node
+  std::unordered_map<std::size_t, std::size_t> cascading_;  // number of pods with is_cascading, by owner
   std::map<PastPod, VanishedPod> vanished_;
   std::map<PodKey, SteadyTime> waiting_;
   std::vector<PodKey> touched_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The consistent lists, and what they change in the world.
+// Requests the consistent lists, and changes the world by them.
 #include "reconciler/relist.h"
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which entries to check, and what the check finds.
+// Finds which entries to check, and checks them.
 #include "reconciler/suspects.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now
   return {.cause = Cause::kAbsent, .since = now};
 }
 
-// True if the block now has, in the place of this entry, a cooling entry that a controller wrote.
+// True if the block now has, in the place of this entry, a cooling entry that contains this entry (ipam::FreedUnder).
 bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
   const auto seen = world.blocks().find(entry.key.first);
   if (seen == world.blocks().end() || seen->second.block == nullptr) return false;

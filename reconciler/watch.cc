@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers of the reflectors.
+// Has the handlers of the reflectors.
 #include "reconciler/watch.h"
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # A test of docs/: troubleshooting.md contains exactly the CNI errors, conditions and events that the code can show to people,
-# and simulation.md contains a table of exactly the plants in sim/. It runs in ctest as "docs".
+# simulation.md contains a table of exactly the plants in sim/, and the code has the log lines that documents quote. It runs in
+# ctest as "docs".
 #
 #   tools/docs_test.py            runs the test; the last line is "N passed, N failed"
 #   tools/docs_test.py --list     prints the messages of the code as rows of the document's table
@@ -147,6 +148,21 @@ def plants() -> set[str]:
             for name in re.findall(r'\.name = "([a-z0-9-]+)"', code_of(source))}
 
 
+def unknown_log_lines() -> list[str]:
+    """Texts that docs/ quotes after "logs" or "a log says", and that no string of the code contains. The test compares the text
+    before the first number, field (name=) or "..."."""
+    folders = (*CNI_FOLDERS, "base", "crds", "extender", "http", "reconciler")
+    code = "".join(re.sub(r'"\s*\n\s*"', "", code_of(path)) for path in sources(folders))
+    wrong = []
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for match in re.finditer(r"\blogs?(?: says)?((?:(?:,| and| or)?\s+`[^`]+`)+)", page.read_text()):
+            for text in re.findall(r"`([^`]+)`", match[1]):
+                wanted = re.split(r" (?:\w+=|\d|\.\.\.)", " ".join(text.split()))[0]
+                if wanted not in code:
+                    wrong.append(f"docs/{page.name} quotes the log line {text!r}, which the code does not have: correct it")
+    return wrong
+
+
 def compare(what: str, code: set, page: set, where: dict | None = None, file: str = PAGE.name) -> list[str]:
     lines = [f"docs/{file} has no {what} {one!r}{' of ' + where[one] if where else ''}: add a row"
              for one in sorted(code - page)]
@@ -175,6 +191,7 @@ def main() -> int:
                 set().union(*(quoted(row[:1]) for row in rows((ROOT / "docs" / "simulation.md").read_text(),
                                                               "## Would it find a defect?")[1:])),
                 file="simulation.md"),
+        unknown_log_lines(),
     ]
     for line in (line for lines in results for line in lines):
         print(line)
