@@ -96,6 +96,11 @@ AgentCall::AgentCall(PluginCall call, const Caller& caller, std::int64_t started
 int AgentCall::Serve() {
   if (auto netns = CheckNetns(call_.environment); !netns) return Fail(netns.error());
   const auto body = MakeBody();
+  if (!body && Is(Verb::kDel)) {
+    // The network's name is so long that each ADD fails, too. So the container has no address, and may end.
+    Complain(kProgram, body.error());
+    return EXIT_SUCCESS;
+  }
   if (!body) return Fail(body.error());
   if (Is(Verb::kAdd)) take_back_body_ = MakeTakeBackBody();
   call_.tree = nullptr;  // free memory: the tree may be large, and the answer may take minutes

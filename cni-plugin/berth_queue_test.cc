@@ -107,12 +107,22 @@ TEST_F(QueuedDel, FailsWithTryAgainIfTheQueueIsFull) {
 
 TEST_F(QueuedDel, FailsWithTryAgainIfItIsTooLargeForTheQueue) {
   cni_testing::PluginCall call = Call("DEL");
-  call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(900'000, 'n') + "\"");
+  call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(9'000, 'n') + "\"");
   const json error = ErrorOf(RunPlugin(call));
   EXPECT_EQ(error["code"], kTryAgain);
   EXPECT_THAT(error["msg"], HasSubstr("too large for the queue"));
   EXPECT_EQ(Run("DEL").exit_code, EXIT_SUCCESS);
   EXPECT_THAT(Queued(), SizeIs(1));
+}
+
+// No ADD of such a network succeeds.
+TEST_F(QueuedDel, IsNotNeededIfTheCallIsTooLargeForAnyAgent) {
+  cni_testing::PluginCall call = Call("DEL");
+  call.input.replace(call.input.find(R"("n1")"), 4, "\"" + std::string(900'000, 'n') + "\"");
+  const PluginOutcome outcome = RunPlugin(call);
+  EXPECT_EQ(outcome.exit_code, EXIT_SUCCESS) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("larger than 64 KiB"));
+  EXPECT_THAT(Queued(), IsEmpty());
 }
 
 TEST_F(QueuedDel, CanBeReadAlsoAfterAnIncompleteLine) {
