@@ -247,7 +247,7 @@ Expected<void> Agent::TakeQueuedDels() {
     }
     const cni::Environment& environment = call->environment;
     const auto attachment = cni::MakeAttachment(config->name, environment.container_id, environment.ifname);
-    if (auto marked = directory_.MarkDeleted(attachment, call->started_nanos); !marked) return marked;
+    MarkDeleted(attachment, call->started_nanos);
     const std::int64_t started = call->started_nanos;
     if (gate_.WasNewerAddAnswered(attachment, started) || gate_.IsNewerAddRunning(attachment, started)) continue;
     if (auto added = journal_->Add(attachment, node::FileSync::kNo); !added) return added;

@@ -169,6 +169,17 @@ void Agent::Tell(const agent_core::Report& report) {
   if (report.kind == Kind::kWentBack) Wake();
 }
 
+void Agent::MarkDeleted(const ipam::Attachment& attachment, node::BootNanos started) {
+  const auto marked = directory_.MarkDeleted(attachment, started);
+  const bool was_told = told_marks_.exchange(!marked);
+  if (marked || was_told) return;
+  spdlog::error(
+      "cannot record DELs under /run/berth: an ADD that comes after the DEL of its container may take an address, "
+      "which then stays held until the controller frees it err=\"{}\" details=\"{}\"",
+      marked.error().message,
+      marked.error().details);
+}
+
 std::string Agent::NetnsToRecord(const std::string& path) {
   std::string name = node::NetnsName(path);
   if (!name.empty() && node::LookForNetns(options_.netns_dir, name) == node::NetnsState::kThere) return name;
