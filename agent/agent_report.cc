@@ -75,6 +75,9 @@ void Agent::ReportOddBlocks() const {
 
 namespace {
 
+// A tenant may choose a network's name of any length, and must not fill the log.
+constexpr std::size_t kLoggedNameMax = 200;
+
 struct Sentence {
   spdlog::level::level_enum level;
   std::string_view text;  // empty: not logged
@@ -130,7 +133,7 @@ void Agent::LogFailed(const cni::Environment& environment, const std::string& ne
       "took_us={}",
       cni::ToString(environment.verb),
       Quoted(args ? args->pod_namespace + "/" + args->pod_name : ""),
-      network,
+      network.substr(0, kLoggedNameMax),
       environment.container_id,
       environment.ifname,
       cni::MakeAttachment(network, environment.container_id, environment.ifname),
