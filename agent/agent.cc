@@ -359,7 +359,7 @@ Expected<void> Agent::Check(Call& call) {
 Expected<void> Agent::Del(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
   const auto journal = [&] { return WriteDown(attachment, node::FileSync::kYes); };
-  if (auto marked = directory_.MarkDeleted(attachment, call.started_nanos); !marked) return marked;
+  MarkDeleted(attachment, call.started_nanos);
   auto turn = gate_.Enter(attachment, call.deadline);
   // This DEL must not free an address that a later ADD was told or will be told.
   const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
@@ -380,8 +380,10 @@ Expected<void> Agent::Del(Call& call) {
   if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, may_be_quarantined);
   if (is_away_) return journal();
   const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
-  if (done || !IsAway(done.error().code)) return done;
-  GoAway();
+  if (done) return done;
+  // kIo: a file under /run/berth cannot be written, such as the intent that a write of a Shared block needs.
+  if (!IsAway(done.error().code) && done.error().code != ErrorCode::kIo) return done;
+  if (IsAway(done.error().code)) GoAway();
   return journal();
 }
 

@@ -213,6 +213,9 @@ class Agent final : private BlockObserver {
   // Stops serving, once: another agent has taken over the node, or the node's directory was removed.
   void GiveWay();
 
+  // Records the DEL for an ADD that comes too late (NodeDirectory::MarkDeleted). If the mark cannot be written, for
+  // example because /run is full, the DEL goes on: pods must end. Logs the first failure of a row of failures.
+  void MarkDeleted(const ipam::Attachment& attachment, node::BootNanos started);
   // Returns the name of the network namespace for the entry. `path` is the value of CNI_NETNS. Returns an empty text if
   // this agent does not see the network namespace, because then a missing file would prove nothing later.
   [[nodiscard]] std::string NetnsToRecord(const std::string& path);
@@ -244,6 +247,7 @@ class Agent final : private BlockObserver {
   std::atomic<node::BootNanos> ready_since_ = 0;
   Metrics metrics_;
   std::atomic<bool> told_netns_ = false;
+  std::atomic<bool> told_marks_ = false;  // the last mark of a DEL could not be written, which is in the log
 
   // Wake uses mutex_, changed_ and is_woken_. They are declared before the members whose threads call Wake, and so are
   // destroyed after these members.

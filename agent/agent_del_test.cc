@@ -14,6 +14,7 @@
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
 #include "agent/disk_test_setup.h"
+#include "node/del_queue.h"
 #include "node/held_file.h"
 
 namespace berth::agent {
@@ -364,6 +365,26 @@ TEST_F(AgentTest, ADelIsWrittenBeforeItsAnswerIfTheJournalTakesNoLine) {
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
   EXPECT_FALSE(agent_->Handle(Body("DEL", "c2", "p1", node::BootTimeNow(), 1)).ok) << "nothing records this DEL";
   TestDisk::is_full = false;
+}
+
+// For example, a full tmpfs at /run.
+TEST_F(AgentTest, ADelSucceedsWhileTheRunFolderIsFull) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  ASSERT_TRUE(Add("c2", "shared").ok);
+  ASSERT_TRUE(Add("queued").ok);
+  TestDisk::is_run_full = true;
+  const Reply of_node_block = Del("c1");
+  EXPECT_TRUE(of_node_block.ok) << of_node_block.body;
+  const Reply of_shared_block = Del("c2");
+  EXPECT_TRUE(of_shared_block.ok) << of_shared_block.body;
+  {
+    const auto queue = node::DelQueue::Lock(node::Folder::Open(state_dir()).value(), /*deadline=*/0);
+    ASSERT_TRUE(queue->Add(Body("DEL", "queued")));
+  }
+  Await([this] { return Held().size() == 1; }, "all but the DEL of a Shared block, which needs an intent, are written");
+  TestDisk::is_run_full = false;
+  Await([this] { return Held().empty(); }, "the DEL of the Shared block is written");
 }
 
 TEST_F(AgentTest, AnUndeliveredAddressIsGivenBack) {

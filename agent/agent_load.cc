@@ -113,8 +113,14 @@ Expected<void> Agent::TakeOver() {
     static_cast<void>(IsStillOurs());
     return std::unexpected(ownership.error());
   }
-  // A retiring agent writes the mode only while it owns the node. Now this agent owns the node: the mode stays.
-  if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) return mode;
+  // A retiring agent and `install --direct` hold the queue's lock while they write the mode, and `install --direct`
+  // first checks that `nodes` does not exist. So the mode stays when this agent has created `nodes`.
+  const auto queue = node::DelQueue::Lock(state_, /*deadline=*/0);
+  if (!queue) return std::unexpected(queue.error());
+  if (auto mode = node::RequireMode(state_, node::NodeMode::kAgent); !mode) {
+    lock_.Close();  // berth-direct serves the node, and each of its calls needs the lock
+    return mode;
+  }
   const auto nodes = state_.Sub("nodes", node::FileSync::kYes);
   if (!nodes) return std::unexpected(nodes.error());
   const auto folder = nodes->Sub(options_.node, node::FileSync::kYes);
@@ -241,7 +247,7 @@ Expected<void> Agent::TakeQueuedDels() {
     }
     const cni::Environment& environment = call->environment;
     const auto attachment = cni::MakeAttachment(config->name, environment.container_id, environment.ifname);
-    if (auto marked = directory_.MarkDeleted(attachment, call->started_nanos); !marked) return marked;
+    MarkDeleted(attachment, call->started_nanos);
     const std::int64_t started = call->started_nanos;
     if (gate_.WasNewerAddAnswered(attachment, started) || gate_.IsNewerAddRunning(attachment, started)) continue;
     if (auto added = journal_->Add(attachment, node::FileSync::kNo); !added) return added;

@@ -45,11 +45,24 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
   };
   auto next_resync = after_resync();
   auto next_renewal = clock_.Now();
+  bool has_told_loss = false;
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
     if (directory_.IsGone()) {
-      spdlog::error("{} was removed while the agent ran: the agent starts again", directory_.path());
-      return GiveWay();
+      // The notes are gone, too, so the next agent would not know the addresses whose entries are not written. An ADD
+      // fails meanwhile, because this agent cannot hold the ownership of the node.
+      const std::size_t unwritten = own_.HandedOut().size();
+      if (!std::exchange(has_told_loss, true)) {
+        spdlog::error(
+            "{} was removed while the agent ran: the agent starts again when it has written the entries of all "
+            "addresses that pods have unwritten={}",
+            directory_.path(),
+            unwritten);
+      }
+      if (unwritten == 0) return GiveWay();
+      own_.WriteHandedOut();
+      if (!clock_.Sleep(kMaintenanceEvery, stop)) return;
+      continue;
     }
     if (!IsStillOurs()) return;
     if (options_.watches_blocks) UpdateBlockWatches();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -237,6 +238,21 @@ TEST_F(NodeModeTest, AnAgentThatFindsDirectModeAfterItsStartWritesNothing) {
   agent_->Start();
   EXPECT_THAT(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 3)).body, HasSubstr("/mode says direct"));
   EXPECT_TRUE(Held().empty());
+}
+
+// `berth-agent install --direct` holds the queue's lock while it looks for `nodes` and sets the mode.
+TEST_F(NodeModeTest, ANewNodeGoesToTheAgentOrToDirectModeAndNotToBoth) {
+  std::optional queue(node::DelQueue::Lock(State(), /*deadline=*/0));
+  ASSERT_TRUE(queue->has_value());
+  StartAgent();
+  EXPECT_THAT(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 3)).body, HasSubstr("queue.lock"));
+  EXPECT_FALSE(std::filesystem::exists(state_dir() + "/nodes"));
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  queue.reset();
+  const auto error = [this] { return agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).body; };
+  Await([&] { return error().find("/mode says direct") != std::string::npos; }, "the agent has read the mode");
+  const auto directory = node::NodeDirectory::Open(run_dir(), "n1", "s");
+  Await([&] { return !directory->IsLocked(); }, "a call of berth-direct can take the node's lock");
 }
 
 TEST_F(NodeModeTest, AnAgentThatStartsLetsADirectCallEnd) {

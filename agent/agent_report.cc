@@ -75,6 +75,9 @@ void Agent::ReportOddBlocks() const {
 
 namespace {
 
+// A tenant may choose a network's name of any length, and must not fill the log.
+constexpr std::size_t kLoggedNameMax = 200;
+
 struct Sentence {
   spdlog::level::level_enum level;
   std::string_view text;  // empty: not logged
@@ -130,7 +133,7 @@ void Agent::LogFailed(const cni::Environment& environment, const std::string& ne
       "took_us={}",
       cni::ToString(environment.verb),
       Quoted(args && !args->pod_name.empty() ? args->pod_namespace + "/" + args->pod_name : ""),
-      network,
+      network.substr(0, kLoggedNameMax),
       environment.container_id,
       environment.ifname,
       cni::MakeAttachment(network, environment.container_id, environment.ifname),
@@ -167,6 +170,17 @@ void Agent::Tell(const agent_core::Report& report) {
     spdlog::log(sentence.level, "{}{}", sentence.text, facts);
   }
   if (report.kind == Kind::kWentBack) Wake();
+}
+
+void Agent::MarkDeleted(const ipam::Attachment& attachment, node::BootNanos started) {
+  const auto marked = directory_.MarkDeleted(attachment, started);
+  const bool was_told = told_marks_.exchange(!marked);
+  if (marked || was_told) return;
+  spdlog::error(
+      "cannot record DELs under /run/berth: an ADD that comes after the DEL of its container may take an address, "
+      "which then stays held until the controller frees it err=\"{}\" details=\"{}\"",
+      marked.error().message,
+      marked.error().details);
 }
 
 std::string Agent::NetnsToRecord(const std::string& path) {

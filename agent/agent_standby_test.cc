@@ -313,6 +313,22 @@ TEST_F(StandbyTest, WritesAddressesHandedOutInAnOutageAfterIt) {
   EXPECT_FALSE(IsWritten("c2"));
 }
 
+// The notes are gone, so the next agent would give the address to another pod.
+TEST_F(StandbyTest, AnAgentWhoseFilesAreRemovedEndsAfterItsWrites) {
+  StartWithStandby();
+  FaultPatches(ApiFault::kUnavailable);
+  ASSERT_TRUE(Add("c1").ok);
+  std::error_code busy;  // the agent may create a file meanwhile
+  Await([&] { return std::filesystem::remove_all(run_dir(), busy) == 0; }, "the folder is removed");
+  const int before = api_.CountOf(Method::kPatch);
+  Await([&] { return api_.CountOf(Method::kPatch) > before + 2 || replaced_ == 1; }, "the agent tries again");
+  EXPECT_EQ(replaced_, 0);
+  EXPECT_FALSE(AddWithin("c2", 1).ok);
+  api_.SetFaults(nullptr);
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  EXPECT_TRUE(IsWritten("c1"));
+}
+
 struct LossCase {
   const char* name;
   ApiFault fault;

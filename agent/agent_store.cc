@@ -119,7 +119,7 @@ Expected<std::vector<ipam::PoolView>> AgentStore::ReadPools(std::span<const std:
   }
   std::vector<ipam::PoolView> pools;
   for (const std::string& name : names) {
-    auto read = view_.ReadLatest(name, {.deadline = deadline_, .stop = {}});
+    auto read = view_.ReadLatest(name, remote_.RequestOptions());
     if (!read) return std::unexpected(read.error());
     if (*read == nullptr) break;
     pools.push_back(*std::move(read));
@@ -137,7 +137,7 @@ Expected<ipam::PoolView> AgentStore::PoolOf(const ipam::PoolView& pool, const Bl
 }
 
 Expected<ipam::PoolView> AgentStore::ProvePool(const ipam::Block& block) {
-  auto latest = view_.ReadLatest(block.pool, {.deadline = deadline_, .stop = {}});
+  auto latest = view_.ReadLatest(block.pool, remote_.RequestOptions());
   if (!latest) return latest;
   if (*latest == nullptr || (*latest)->uid != block.pool_uid) {
     return Fail(ErrorCode::kInvalid, "pool " + block.pool + " was deleted meanwhile");

@@ -24,10 +24,12 @@ int fdatasync(int descriptor) {
 
 // Replaces the C library's function, to simulate a full disk.
 ssize_t write(int descriptor, const void* data, size_t size) {
-  if (berth::agent::TestDisk::is_full) {
+  using berth::agent::TestDisk;
+  if (TestDisk::is_full || TestDisk::is_run_full) {
     std::error_code failed;
     const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), failed);
-    if (path.filename() == "journal") {
+    const bool is_below_run = path.string().find("/run/nodes/") != std::string::npos;
+    if ((TestDisk::is_full && path.filename() == "journal") || (TestDisk::is_run_full && is_below_run)) {
       errno = ENOSPC;
       return -1;
     }

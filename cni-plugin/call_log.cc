@@ -76,7 +76,8 @@ void CallLog::Write(cni::LogLevel level, std::string_view message, const cni::En
   if (level > level_) return;
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
   std::string line = TimeText() + " " + kLevelNames[static_cast<std::size_t>(level)] + " " + std::string(message) +
-                     " verb=" + std::string(cni::ToString(environment.verb)) + " network=" + config.name;
+                     " verb=" + std::string(cni::ToString(environment.verb)) +
+                     " network=" + config.name.substr(0, kQuotedMax);
   if (!environment.container_id.empty()) {
     line += " container=" + environment.container_id + " interface=" + Quoted(environment.ifname);
   }

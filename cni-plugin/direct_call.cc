@@ -201,7 +201,10 @@ Expected<void> DirectCall::Del() {
   // Take the lock first: a running ADD of this attachment then ends before this DEL, and if the ADD's process dies,
   // this DEL sees its intents.
   if (auto entered = EnterTurn(); !entered) return entered;
-  if (auto marked = place_.directory.MarkDeleted(attachment(), started_); !marked) return marked;
+  // Without the mark, an ADD that comes after this DEL may take an address, which the controller frees later.
+  if (const auto marked = place_.directory.MarkDeleted(attachment(), started_); !marked) {
+    std::fprintf(stderr, "berth-direct: cannot record this DEL: %s\n", marked.error().message.c_str());
+  }
   place_.directory.ForgetRunning(attachment());
   return call_.engine().Del(attachment());
 }

@@ -140,6 +140,34 @@ TEST_F(DirectMode, AnAddNotesItsEndAfterItsLastLogLine) {
   EXPECT_EQ(seen, (std::vector<std::uint32_t>{IN_ATTRIB, IN_MODIFY, IN_ATTRIB}));
 }
 
+// A tenant chooses the name, and must not fill the disk.
+TEST_F(DirectMode, ALogLineOfALongNameIsShort) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  const std::string log = folder_ / "log";
+  cni_testing::PluginCall call = Call("ADD");
+  call.input.insert(call.input.find(R"("nodeName")"), R"("logFile":")" + log + R"(",)");
+  const std::string_view name = R"("name":"n1)";
+  call.input.insert(call.input.find(name) + name.size(), std::string(5000, 'n'));
+  EXPECT_THAT(ErrorOf(RunPlugin(call))["msg"], HasSubstr(kApiServer));
+  EXPECT_GT(std::filesystem::file_size(log), 200U);
+  EXPECT_LT(std::filesystem::file_size(log), 1000U);
+}
+
+// For example, because the file system of /run is full.
+TEST_F(DirectMode, ADelOfAContainerWithoutAddressSucceedsAlsoIfItsMarkCannotBeWritten) {
+  ASSERT_TRUE(node::WriteMode(State(), node::NodeMode::kDirect));
+  const k8sclient::testing::ScriptedServer server([](k8sclient::testing::Peer& peer) {
+    while (peer.ReadRequest()) {
+      peer.Answer(200, R"({"metadata":{"resourceVersion":"2"},"items":[]})", "Content-Type: application/json\r\n");
+    }
+  });
+  WriteKubeconfig("u", server.url());
+  std::filesystem::create_directory(Directory().path() + "/deleted/" + cni::MakeAttachment("n1", "c1", "eth0"));
+  const PluginOutcome outcome = RunPlugin(Call("DEL"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("berth-direct: cannot record this DEL"));
+}
+
 TEST_F(DirectMode, AnUnknownModeIsAnErrorThatNamesTheFile) {
   ASSERT_TRUE(State().Write("mode", "both\n"));
   EXPECT_THAT(ErrorOf(RunPlugin(Call("DEL")))["msg"], HasSubstr("/mode holds \"both\""));

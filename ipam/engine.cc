@@ -57,8 +57,11 @@ Expected<AddResult> Engine::Add(const AddRequest& request) {
   }
   // Take addresses of Node blocks first: their entries must say s=1 before an address of a Shared block is written.
   std::ranges::stable_partition(missing, [](const FamilyPlan* plan) { return !plan->may_be_shared(); });
-  call.mark_shared_sibling = call.plans.size() > 1 &&
-                             std::ranges::any_of(missing, [](const FamilyPlan* plan) { return plan->may_be_shared(); });
+  // An earlier ADD with another configuration may have taken the address of the Shared block.
+  const bool has_shared = std::ranges::any_of(call.given, [](const Call::Given& one) { return one.block->shared(); });
+  const bool may_get_shared =
+      std::ranges::any_of(missing, [](const FamilyPlan* plan) { return plan->may_be_shared(); });
+  call.mark_shared_sibling = has_shared || (call.plans.size() > 1 && may_get_shared);
   if (auto marked = MarkSharedSibling(call); !marked) return std::unexpected(marked.error());
   for (const FamilyPlan* plan : missing) {
     if (const auto taken = TakeForFamily(call, *plan); !taken) {

@@ -407,6 +407,14 @@ TEST_F(Del, FreesASharedAddressThatALaterAddTook) {
   EXPECT_TRUE(AllHeld().empty());
 }
 
+// The configuration changed between the two ADDs.
+TEST_F(Del, FreesASharedAddressThatTheAttachmentHadBeforeItsNodeAddress) {
+  ASSERT_TRUE(engine_.Add(Request(1, {"shared"})));
+  ASSERT_TRUE(engine_.Add(Request(1, {"shared", "v6"})));
+  ASSERT_TRUE(engine_.Del(TestAttachment(1)));
+  EXPECT_TRUE(AllHeld().empty());
+}
+
 // Whoever has another node's token can copy an attachment into a Shared block, with that node's n=.
 TEST_F(Del, FreesOnlyEntriesOfThisNodeInSharedBlocks) {
   ModelBlockStore other{cluster_, "n2"};

@@ -25,7 +25,7 @@ Expected<DelQueue> DelQueue::Lock(const Folder& state, BootNanos deadline) {
   if (*is_locked) return DelQueue(state, *std::move(lock));
   return Fail(ErrorCode::kUnavailable,
               "other calls held " + state.PathOf(kQueueLockFile) + " for too long",
-              "the runtime tries the call again; is the disk slow?");
+              "the caller tries again; is the disk slow?");
 }
 
 Expected<void> DelQueue::Add(std::string_view call) const {

@@ -26,6 +26,8 @@ using nlohmann::json;
 constexpr std::int64_t kJitterFirstMs = 20;
 constexpr std::int64_t kJitterMaxMs = 640;
 constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
+// Time limit of one request. Other calls of the node wait while a request hangs, and ipam.timeoutSeconds may be 600.
+constexpr std::chrono::seconds kRequestMax{20};
 
 std::string ObjectPath(std::string_view collection, std::string_view name) {
   return std::string(collection) + k8sclient::Path({name});
@@ -146,6 +148,12 @@ DirectStore::DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ip
       options_(std::move(options)),
       recent_(directory_, options_.agent_instance.empty()) {}
 
+k8sclient::CallOptions DirectStore::RequestOptions() const {
+  k8sclient::CallOptions options = options_.call;
+  options.deadline = std::min(options.deadline, std::chrono::steady_clock::now() + kRequestMax);
+  return options;
+}
+
 Expected<BlockView> DirectStore::Seen(Expected<ipam::Block> block) const {
   if (!block) return std::unexpected(block.error());
   ipam::HideEntriesOfOthers(*block, options_.node);
@@ -200,7 +208,7 @@ Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::st
   std::vector<json> objects;
   if (is_hint && names.size() > 1) {
     // One LIST for all pools, from the API server's cache.
-    const auto list = k8sclient::List(api_, std::string(crds::kPoolsPath), {.resource_version = "0"}, options_.call);
+    const auto list = k8sclient::List(api_, std::string(crds::kPoolsPath), {.resource_version = "0"}, RequestOptions());
     if (!list) return std::unexpected(list.error().Within("list ippools"));
     for (const json& object : list->items) {
       if (std::ranges::find(names, crds::NameOf(object)) != names.end()) objects.push_back(object);
@@ -210,7 +218,7 @@ Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::st
   for (const std::string& name : names) {
     k8sclient::Request request{.path = ObjectPath(crds::kPoolsPath, name)};
     if (is_hint) request.query = {{"resourceVersion", "0"}};
-    auto object = k8sclient::Get(api_, request, options_.call);
+    auto object = k8sclient::Get(api_, request, RequestOptions());
     if (!object && object.error().code == ErrorCode::kNotFound) break;
     if (!object) return std::unexpected(object.error().Within("get ippool " + name));
     objects.push_back(*std::move(object));
@@ -221,7 +229,7 @@ Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::st
 Expected<ipam::Labels> DirectStore::ReadLabels(const std::string& path) {
   const k8sclient::Request request{
       .path = path, .query = {{"resourceVersion", "0"}}, .accept = k8sclient::kPartialMetadata};
-  const auto object = k8sclient::Get(api_, request, options_.call);
+  const auto object = k8sclient::Get(api_, request, RequestOptions());
   if (!object) return std::unexpected(object.error());
   return crds::LabelsOf(*object);
 }
@@ -279,7 +287,7 @@ Expected<std::string> DirectStore::ListBlocks(const k8sclient::ListOptions& list
     }
   };
   return k8sclient::ListEach(
-      api_, std::string(crds::kBlocksPath), list, options_.call, {.begin = [&] { blocks.clear(); }, .item = take});
+      api_, std::string(crds::kBlocksPath), list, RequestOptions(), {.begin = [&] { blocks.clear(); }, .item = take});
 }
 
 Expected<std::vector<ipam::Prefix>> DirectStore::ReadBlockCidrs(const std::string& space) {
@@ -292,7 +300,7 @@ Expected<std::vector<ipam::Prefix>> DirectStore::ReadBlockCidrs(const std::strin
       k8sclient::ListEach(api_,
                           std::string(crds::kBlocksPath),
                           {.resource_version = "0", .page_size = 0, .accept = k8sclient::kPartialMetadataList},
-                          options_.call,
+                          RequestOptions(),
                           {.begin = [&] { cidrs.clear(); }, .item = take});
   if (!listed) return std::unexpected(listed.error().Within("list ipblocks"));
   return cidrs;
@@ -322,7 +330,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
-      auto read = Seen(GetBlock(api_, base->name, options_.call));
+      auto read = Seen(GetBlock(api_, base->name, RequestOptions()));
       // The block was deleted, and another node may have created a block of this name.
       if (read && (*read)->node != seen->node) read = Fail(ErrorCode::kNotFound, "block " + base->name + " is gone");
       if (!read && read.error().code == ErrorCode::kNotFound) intent->NoteSettled();
@@ -349,7 +357,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     }
     if (auto opened = intent->Open(*base); !opened) return std::unexpected(opened.error());
     if (!base->shared()) recent_.BeginWrite(base->name);
-    auto written = PatchBlock(api_, *base, changed, options_.call);
+    auto written = PatchBlock(api_, *base, changed, RequestOptions());
     if (written) {
       if (!base->shared()) recent_.NoteWritten(*written);
       intent->NoteSettled();
@@ -375,14 +383,15 @@ Expected<BlockView> DirectStore::Create(const ipam::Block& block) {
   const auto attempt = BeginAttempt();
   if (!attempt) return std::unexpected(attempt.error());
   if (!block.shared()) recent_.BeginWrite(block.name);
-  const auto object = k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), options_.call);
+  const auto object =
+      k8sclient::Create(api_, std::string(crds::kBlocksPath), crds::BlockToJson(block), RequestOptions());
   auto created = Seen(Parse(object));
   if (!object) {
     Error failed = object.error().Within("create ipblock " + block.name);
     // The block may exist, at an unknown version. Forget the known version, so that the next list is a consistent one.
     if (failed.code == ErrorCode::kUnknownOutcome) directory_.WriteVersion("");
     if (failed.code != ErrorCode::kAlreadyExists) return std::unexpected(std::move(failed));
-    created = Seen(GetBlock(api_, block.name, options_.call));
+    created = Seen(GetBlock(api_, block.name, RequestOptions()));
     if (created && ((*created)->node != block.node || (*created)->pool_uid != block.pool_uid)) {
       return std::unexpected(std::move(failed));
     }

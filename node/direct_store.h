@@ -43,7 +43,7 @@ enum class RecentUse : std::uint8_t {
 
 struct DirectStoreOptions {
   std::string node;
-  k8sclient::CallOptions call;  // time limit of every request
+  k8sclient::CallOptions call;  // time limit of all requests together
   // The agent that uses this store; empty: direct mode. The store holds the ownership of the node during each attempt
   // to write, and until the intent of a successful attempt is closed. If another agent is the owner, the store writes
   // nothing: a successor lists the node's blocks once and settles the open intents, and no fence would stop the write.
@@ -64,6 +64,8 @@ class DirectStore final : public ipam::BlockStore {
 
   // Call when the node's lock is released: later writes of other processes are unknown.
   void LockReleased() { recent_.Drop(); }
+  // Limits of a request that is sent now: 20 s, or what is left of the call's time.
+  [[nodiscard]] k8sclient::CallOptions RequestOptions() const;
 
   [[nodiscard]] const std::string& Node() const override { return options_.node; }
   [[nodiscard]] Expected<std::vector<ipam::PoolView>> ReadPools(std::span<const std::string> names,

@@ -2,6 +2,7 @@
 // Writes of berth-direct that conflict with the writes of other programs.
 #include "node/direct_store.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +21,8 @@
 
 namespace berth::node {
 namespace {
+
+using namespace std::chrono_literals;
 
 class PatientRuntime final : public ipam::Runtime {
  public:
@@ -215,6 +218,49 @@ TEST_F(DirectStorePoolTest, TakesNoAddressOfABlockThatAnEarlierCallProvedByAYoun
   const auto pool = store_.PoolOf(before->front(), *created);
   ASSERT_TRUE(pool.has_value()) << pool.error().message;
   EXPECT_EQ((*pool)->withheld.size(), 1U);
+}
+
+// Passes requests on, and remembers how much time each of them may take at most.
+class TimedApi final : public k8sclient::Api {
+ public:
+  explicit TimedApi(k8sclient::Api& inner) : inner_(inner) {}
+  Expected<k8sclient::Response> Call(const k8sclient::Request& request,
+                                     const k8sclient::CallOptions& options) override {
+    longest_ = std::max(longest_, options.deadline - std::chrono::steady_clock::now());
+    return inner_.Call(request, options);
+  }
+  Expected<k8sclient::Response> Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
+                                      const k8sclient::WatchSink& sink) override {
+    return inner_.Watch(request, options, sink);
+  }
+  [[nodiscard]] std::chrono::nanoseconds longest() const { return longest_; }
+
+ private:
+  k8sclient::Api& inner_;
+  std::chrono::nanoseconds longest_{0};
+};
+
+// ipam.timeoutSeconds may be 600, and other calls of the node wait while a request of this call hangs.
+TEST_F(DirectStoreTest, ARequestMayTake20SecondsAtMost) {
+  TimedApi timed(api_);
+  DirectStore store(timed, directory_, runtime_, {.node = "n1", .call = k8sclient::CallOptions::Within(600s)});
+  const ipam::Pool pool = ipam::TestPool("web", "10.55.0.0/24");
+  const auto block = store.Create(ipam::NewBlock(pool, ipam::Prefix::Parse("10.55.0.0/26").value(), "n1"));
+  ASSERT_TRUE(block.has_value()) << block.error().message;
+  EXPECT_TRUE(store.Edit(*block, Take("default/web")).has_value());
+  EXPECT_TRUE(store.ReadBlocks(ipam::BlockScope::kOwn, ipam::Freshness::kLatest).has_value());
+  EXPECT_TRUE(store.ReadBlockCidrs("default").has_value());
+  EXPECT_TRUE(store.ReadPools(std::vector<std::string>{"web"}, ipam::Freshness::kLatest).has_value());
+  EXPECT_TRUE(store.ReadNodeLabels().has_value());
+  EXPECT_GT(timed.longest(), 10s);
+  EXPECT_LE(timed.longest(), 20s);
+}
+
+TEST_F(DirectStoreTest, ARequestTakesNoLongerThanItsCall) {
+  TimedApi timed(api_);
+  DirectStore store(timed, directory_, runtime_, {.node = "n1", .call = k8sclient::CallOptions::Within(5s)});
+  EXPECT_TRUE(store.ReadBlockCidrs("default").has_value());
+  EXPECT_LE(timed.longest(), 5s);
 }
 
 // The symbolic link stands for an intent that the process cannot open because it has too many open files.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "node/del_queue.h"
+
 namespace berth::node {
 
 namespace {
@@ -59,6 +61,9 @@ Expected<void> WriteMode(const Folder& state, NodeMode mode) {
 
 Expected<bool> BeginAsDirect(const Folder& state) {
   if (RequireMode(state, NodeMode::kDirect)) return false;
+  // A program that holds the queue's lock makes the node an agent's: an agent takes the node, or `berth` queues a DEL.
+  const auto queue = DelQueue::Lock(state, /*deadline=*/0);
+  if (!queue) return std::unexpected(queue.error());
   if (auto mode = RequireMode(state, NodeMode::kAgent); !mode) return std::unexpected(mode.error());
   const auto names = state.Names();
   if (!names) return std::unexpected(names.error());

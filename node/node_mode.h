@@ -24,9 +24,10 @@ enum class NodeMode : std::uint8_t { kAgent, kDirect };
 // When WriteMode returns, the mode survives a crash of the machine. Errors: kIo.
 [[nodiscard]] Expected<void> WriteMode(const Folder& state, NodeMode mode);
 
-// For a new node: sets the mode kDirect. Returns false if the node has this mode already. Errors: kUnavailable: the
-// state folder has notes of an agent or queued DELs, which the next agent or --retire must first write, or `mode` says
-// agent; the mode is unchanged; kInvalid, kIo.
+// For a new node: sets the mode kDirect. Returns false if the node has this mode already. Holds the queue's lock
+// (node/del_queue.h) meanwhile, as an agent does when it takes a node: on a new node only one of the two succeeds.
+// Errors: kUnavailable: the state folder has notes of an agent or queued DELs, which the next agent or --retire must
+// first write, or `mode` says agent, or another program holds the lock; the mode is unchanged; kInvalid, kIo.
 [[nodiscard]] Expected<bool> BeginAsDirect(const Folder& state);
 
 }  // namespace berth::node

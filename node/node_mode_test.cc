@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "node/del_queue.h"
+
 namespace berth::node {
 namespace {
 
@@ -23,16 +25,29 @@ struct BeginCase {
   const char* want_text = "";  // in the error message
 };
 
-class NodeModeBegin : public testing::TestWithParam<BeginCase> {
+class NodeModeTest : public testing::Test {
  protected:
-  NodeModeBegin() {
+  NodeModeTest() {
     std::string pattern = std::filesystem::temp_directory_path() / "berth-mode-test.XXXXXX";
     path_ = mkdtemp(pattern.data());
   }
-  ~NodeModeBegin() override { std::filesystem::remove_all(path_); }
+  ~NodeModeTest() override { std::filesystem::remove_all(path_); }
 
   std::filesystem::path path_;
 };
+
+// The other program may be an agent that takes the node, or `berth` that queues a DEL.
+TEST_F(NodeModeTest, DoesNotBeginWhileAnotherProgramHoldsTheQueue) {
+  const Folder state = Folder::Open(path_).value();
+  const auto queue = DelQueue::Lock(state, /*deadline=*/0);
+  ASSERT_TRUE(queue.has_value());
+  const auto began = BeginAsDirect(state);
+  ASSERT_FALSE(began.has_value());
+  EXPECT_NE(began.error().message.find("queue.lock"), std::string::npos) << began.error().message;
+  EXPECT_TRUE(RequireMode(state, NodeMode::kAgent).has_value());
+}
+
+class NodeModeBegin : public NodeModeTest, public testing::WithParamInterface<BeginCase> {};
 
 TEST_P(NodeModeBegin, AsDirectWhereNoAgentHasBeen) {
   for (const auto& folder : GetParam().folders) std::filesystem::create_directories(path_ / folder);
