@@ -90,6 +90,13 @@ const PlanCase kPlanCases[] = {
      [](auto&, Round& r) { AskToTake(r, "a1"); },
      "10.55.0.0=a1 | applied 1",
      {.standby = 0}},
+    {"AnAddPutsOneAddressOnStandby",
+     [](BlockState& s, Round& r) {
+       ChangeView(s, [](ipam::Block& block) { block.standby.clear(); });
+       AskToTake(r, "a1");
+     },
+     "10.55.0.0=a1 standby=1 | applied 1",
+     {.standby = 1}},
     {"ARequestedAddressLeavesStandby",
      [](auto&, Round& r) { AskToTake(r, "a1", "10.55.0.1"); },
      "10.55.0.1=a1 standby=0,2 | applied 1 | leaving 1"},
