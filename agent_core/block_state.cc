@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
-#include <system_error>
 #include <variant>
 
 #include "base/check.h"
@@ -42,8 +41,8 @@ std::uint64_t VersionOf(std::string_view resource_version) {
   std::uint64_t version = 0;
   const char* const start = resource_version.data();
   const char* const stop = start + resource_version.size();
-  const auto [end, error] = std::from_chars(start, stop, version);
-  return error == std::errc() && end == stop ? version : 0;
+  // If the text is no number, or the number is too large, from_chars leaves `version` as it is.
+  return std::from_chars(start, stop, version).ptr == stop ? version : 0;
 }
 
 std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset) {

@@ -73,8 +73,7 @@ struct ForeignAgent {
 struct Round {
   std::vector<PendingChange> changes;  // changes without an outcome
   SteadyTime deadline{};               // time limit of the whole round
-  bool has_begun = false;
-  bool fences = false;  // the patch under way raises `agent`
+  bool fences = false;                 // the patch under way raises `agent`
   // An earlier patch with these changes may have landed, or may land later.
   bool is_in_doubt = false;
   // The patch carries no handed-out address except `only`.

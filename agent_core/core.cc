@@ -102,7 +102,7 @@ std::optional<Core::Given> Core::HandOut(BlockState& state, const ipam::Change& 
   ipam::Block block = *Shown(state);
   if (ipam::Find(block, change.attachment) || !ipam::ApplyOnStandby(change, block, among)) return std::nullopt;
   const auto offset = ipam::Find(block, change.attachment);
-  if (!offset || !among.contains(*offset)) return std::nullopt;
+  BERTH_CHECK(offset.has_value());
   const ChangeId id = ++last_id_;
   state.handed_out[*offset] = {
       .id = id, .attachment = change.attachment, .entry = block.allocations.at(*offset), .is_refused = false};
@@ -213,6 +213,7 @@ bool Core::Adopt(BlockState& state, const BlockView& seen, const Now& now, News&
   }
   const CheckAtEnd check(state);
   See(state, seen, now, news);
+  state.in_doubt.clear();
   if (IsForeign(*seen, options_.self.instance) && !stopped_) {
     news.reports.push_back({.kind = Report::Kind::kMetAnother, .block = seen->name, .text = seen->agent});
   }
@@ -233,7 +234,6 @@ void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& n
   if (IsForeign(*seen, options_.self.instance)) MeetForeignAgent(state, *seen, expected, now);
   Comparison result = Compare(state, expected, *seen, options_.self);
   state.to_restore = std::move(result.to_restore);
-  if (VersionOf(*seen) >= VersionOf(*before)) state.in_doubt.clear();
   const auto report = [&](Report::Kind kind, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) news.reports.push_back({.kind = kind, .block = seen->name, .text = text});
   };

@@ -73,9 +73,7 @@ void Core::EndRound(BlockState& state) {
 }
 
 std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now, News& news) {
-  if (!std::exchange(round.has_begun, true)) {
-    for (const PendingChange& one : round.changes) state.attachments_in_flight.insert(one.change.attachment);
-  }
+  for (const PendingChange& one : round.changes) state.attachments_in_flight.insert(one.change.attachment);
   if (round.awaits == Round::Awaits::kConflictRead) return Read{round.deadline};
   if (now.steady < round.not_before) return Pause{round.not_before};
   if (state.doubt_version && !round.is_settled) {
@@ -246,7 +244,6 @@ void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, con
   Round first{.changes = {round.changes.begin(), middle}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
   Round second{.changes = {middle, round.changes.end()}, .deadline = round.deadline, .is_in_doubt = round.is_in_doubt};
   state.attachments_in_flight.clear();
-  state.leaving.clear();
   state.rounds.pop_front();
   state.rounds.push_front(std::move(second));
   state.rounds.push_front(std::move(first));

@@ -150,8 +150,7 @@ void ExploredWorld::HashState(const BlockState& state, Hasher& out) const {
 
 void ExploredWorld::HashRound(const Round& round, Hasher& out) const {
   out.AddBits('r',
-              {round.has_begun,
-               round.is_in_doubt,
+              {round.is_in_doubt,
                round.is_alone,
                round.is_settled,
                round.fences,

@@ -55,7 +55,7 @@ TEST(HandedOut, AnswerToAPatchOfABlockThatWasForgottenMeanwhileChangesNothing) {
   const auto request = core.Next(*state, now, news);
   ASSERT_TRUE(std::holds_alternative<Write>(request));
   core.Insert(version("9", "second"), version("8", "second"), now, news);
-  core.Answer(*state, version("3", "first"), now, kNow, news);
+  core.Answer(*state, version("3", "first"), now, now, news);
   EXPECT_EQ(core.Find(block.name)->view->uid, "second");
   EXPECT_TRUE(core.Find(block.name)->handed_out.empty());
 }

@@ -172,6 +172,7 @@ class ForeignAgentTest : public testing::Test {
   // Changes the state as Core does after a write with a fence.
   void Fence(std::chrono::seconds at) {
     state_.must_fence = false;
+    state_.is_failing = false;
     state_.foreign_agent->met = at;
     state_.view = std::make_shared<const ipam::Block>(Expected7());
   }
@@ -231,6 +232,7 @@ TEST_F(ForeignAgentTest, IsGoneWhenItDidNotComeBackForAMinute) {
   EXPECT_EQ(ShownState(), " aside 3 aside 4");
   PartFromForeignAgent(state_, self_, AfterBoot(std::chrono::seconds(72)));
   EXPECT_EQ(ShownState(), " parted");
+  EXPECT_TRUE(state_.is_failing) << "a write has to show that the foreign agent is silent";
   EXPECT_FALSE(state_.handed_out.contains(3));
   EXPECT_TRUE(state_.handed_out.contains(4)) << "this agent handed it out";
 }

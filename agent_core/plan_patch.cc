@@ -19,7 +19,7 @@ bool MayGo(const HandedOutItem& handed_out, const Round& round) {
 // standby.
 void ChooseStandby(const BlockState& state, const Round& round, std::size_t standby, Plan& plan) {
   for (const PendingChange& one : plan.applied) {
-    if (standby > 0 && one.change.standby) plan.standby_plan = one.change.standby;
+    if (one.change.standby) plan.standby_plan = one.change.standby;
   }
   if (standby > 0 && plan.standby_plan) {
     // Leave room for the addresses that the patch may not carry: LeaveHandedOut puts them back on standby.

@@ -90,6 +90,13 @@ const PlanCase kPlanCases[] = {
      [](auto&, Round& r) { AskToTake(r, "a1"); },
      "10.55.0.0=a1 | applied 1",
      {.standby = 0}},
+    {"AnAddPutsOneAddressOnStandby",
+     [](BlockState& s, Round& r) {
+       ChangeView(s, [](ipam::Block& block) { block.standby.clear(); });
+       AskToTake(r, "a1");
+     },
+     "10.55.0.0=a1 standby=1 | applied 1",
+     {.standby = 1}},
     {"ARequestedAddressLeavesStandby",
      [](auto&, Round& r) { AskToTake(r, "a1", "10.55.0.1"); },
      "10.55.0.1=a1 standby=0,2 | applied 1 | leaving 1"},
@@ -152,10 +159,11 @@ const PlanCase kPlanCases[] = {
     {"WhoHasAnAddressInTheBlockGetsNoSecondOne",
      [](BlockState& s, Round& r) {
        Give(s, 1, "a1");
+       Give(s, 2, "a2");
        ChangeView(s, [](ipam::Block& block) { block.allocations[3] = EntryText("a1"); });
        Ask(r, {});
      },
-     "standby=2 | applied 1 | carries 1=a1 | leaving 1 | touches a1"},
+     "10.55.0.2=a2 standby=- | applied 1 | carries 1=a1 | carries 2=a2 | leaving 1-2 | touches a1 | touches a2"},
     {"WhatWasHandedOutAndGivenBackRests",
      [](BlockState& s, Round& r) {
        Give(s, 1, "a1");
@@ -224,6 +232,10 @@ const PlanCase kPlanCases[] = {
        Ask(r, {.standby = ipam::StandbyPlan{.pool = nullptr}});
      },
      "standby=- | applied 1 | leaving 1-2"},
+    {"NoPlanIsCarriedOutIfNoStandbyIsKept",
+     [](BlockState&, Round& r) { Ask(r, {.standby = ipam::StandbyPlan{.pool = nullptr}}); },
+     " | applied 1",
+     {.standby = 0}},
     {"AnEarlierPlanOfStandbyHoldsForADel",
      [](BlockState& s, Round& r) {
        s.standby_plan = ipam::StandbyPlan{.pool = TestPoolView()};

@@ -58,7 +58,11 @@ std::string ScriptWorld::ErrorText(const Error& error) {
 void ScriptWorld::Tell(const News& news) {
   for (const Report& report : news.reports) Tell(report);
   for (const ChangeId id : news.settled) {
-    if (id != 0) Say(asked_for_.at(id).name + " is settled");
+    if (id == 0) {
+      Complain("an address without an id is settled");
+    } else {
+      Say(asked_for_.at(id).name + " is settled");
+    }
   }
   for (const Outcome& outcome : news.outcomes) Tell(outcome);
 }

@@ -324,7 +324,7 @@ void ScriptWorld::Seen(const ScriptWords& words) {
   const auto view = std::make_shared<const ipam::Block>(Here().stored);
   BlockState& state = *State();
   if (state.is_sending) {
-    if (state.observed == nullptr || VersionOf(*view) > VersionOf(*state.observed)) state.observed = view;
+    Core::KeepUntilEnd(state, view);
     return Say("it is looked at after the batch");
   }
   News news;
@@ -367,7 +367,12 @@ void ScriptWorld::Proceed() {
   Step step = core_.Next(state, now_, news);
   Tell(news);
   Here().asked_at = now_;
+  const auto is_batch = [&](const Report& report) {
+    return report.kind == Report::Kind::kBatch && report.block == current_ &&
+           report.count == state.rounds.front().changes.size();
+  };
   if (const auto* write = std::get_if<Write>(&step)) {
+    if (std::ranges::none_of(news.reports, is_batch)) Complain("the number of changes is not reported");
     Say("write version=" + write->before->resource_version + ": " + ShownDifference(*write->before, write->after) +
         (write->asks_for_all ? " (asks for the whole block)" : ""));
   } else if (const auto* pause = std::get_if<Pause>(&step)) {

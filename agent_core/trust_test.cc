@@ -155,6 +155,28 @@ TEST(HandOut, IsWrittenAtOnceWhereStandbyRunsLow) {
   EXPECT_EQ(one.state->queue.size(), 2U);
 }
 
+// A caller may withdraw its change, so a change with a caller does not count.
+TEST(HandOut, AddsADeferredChangeAlsoWhileACallersChangeWaits) {
+  TrustedCore one;
+  static_cast<void>(one.core.Submit(*one.state, Taking(TestPoolView(), "a2"), kTrustNow.steady));
+  const auto given = one.core.HandOut(*one.state, Taking(TestPoolView(), "a1"), kTrustNow);
+  ASSERT_TRUE(given);
+  EXPECT_EQ(given->due, kTrustNow.steady + kLinger);
+}
+
+TEST(HandOut, IsWrittenAtOnceWhereHalfOfTheStandbyIsLeft) {
+  TrustedCore one;
+  ipam::Block block = *one.state->view;
+  block.standby = {1, 2, 3, 4};
+  one.state->view = std::make_shared<const ipam::Block>(block);
+  for (const char* const name : {"a1", "a2"}) {
+    static_cast<void>(one.core.HandOut(*one.state, Taking(TestPoolView(), name), kTrustNow));
+    EXPECT_EQ(Core::DueOf(*one.state), kTrustNow.steady + kLinger);
+  }
+  static_cast<void>(one.core.HandOut(*one.state, Taking(TestPoolView(), "a3"), kTrustNow));
+  EXPECT_EQ(Core::DueOf(*one.state), kTrustNow.steady);
+}
+
 TEST(Linger, IsAsLongAsAPatchWithinBounds) {
   BlockState state;
   EXPECT_EQ(Core::LingerOf(state), kLinger);
