@@ -72,14 +72,11 @@ class SeenStates {
 // and reaches most states first by their shortest way.
 class Search {
  public:
-  // Searches from the world after the moves `before`. Returns the moves that break a rule, and the rule; nullopt if no
-  // move breaks a rule.
-  std::optional<std::string> Run(const ExploredFaults& faults, const std::vector<ExploredMove>& before, int moves_max) {
+  // Searches from `start`. Returns the moves that break a rule, and the rule; nullopt if no move breaks a rule.
+  std::optional<std::string> Run(ExploredWorld start, int moves_max) {
     const TellsAtAbort teller([this] { return Describe(way_); });
     std::vector<Found> found;
-    found.push_back({ExploredWorld(faults), {}});
-    for (const ExploredMove& move : before) EXPECT_EQ(found[0].world.Do(move), std::nullopt);
-    found[0].world.TakeBackup();
+    found.push_back({std::move(start), {}});
     seen_.Add(found[0].world.TakeFingerprint().whole, moves_max);
     int left = moves_max;
     for (; left > 0 && !found.empty() && found.size() < kWorldsMax; --left) {
@@ -147,7 +144,7 @@ class Search {
 
   SeenStates seen_;
   SeenStates rested_;              // states that come to rest with everything written that was answered
-  std::vector<ExploredMove> way_;  // from the world after `before` to the world at hand
+  std::vector<ExploredMove> way_;  // from the start to the world at hand
   std::deque<ExploredWorld> scratch_;
 };
 
@@ -156,6 +153,7 @@ struct SearchCase {
   ExploredFaults faults;
   std::vector<ExploredMove> before;
   int moves_max;
+  ExploredShape shape = {};
   friend void PrintTo(const SearchCase& one, std::ostream* out) { *out << one.name; }
 };
 
@@ -192,6 +190,7 @@ const SearchCase kSearchCases[] = {
       .restores = 1},
      kOneIsHandedOut,
      8},
+    {"FourAddressesAndFourPods", {}, kOneIsHandedOut, 5, {.block_length = 30, .pods = 4, .standby = 2}},
     {"NoFaults",
      {.losses = 0, .refusals = 0, .outages = 0, .removals = 0, .touches = 0, .limits = 0, .successors = 0},
      {},
@@ -204,8 +203,11 @@ TEST_P(Explore, NoOrderOfEventsBreaksARule) {
   const char* const more = std::getenv("BERTH_EXPLORE_MORE");
   const int more_moves = more == nullptr ? 0 : static_cast<int>(std::strtol(more, nullptr, 10));
   const int moves_max = GetParam().moves_max - kMovesLess + more_moves;
+  ExploredWorld start(GetParam().faults, GetParam().shape);
+  for (const ExploredMove& move : GetParam().before) ASSERT_EQ(start.Do(move), std::nullopt);
+  start.TakeBackup();
   Search search;
-  const auto broken = search.Run(GetParam().faults, GetParam().before, moves_max);
+  const auto broken = search.Run(std::move(start), moves_max);
   EXPECT_FALSE(broken.has_value()) << *broken;
   EXPECT_GT(search.states(), 100U);
   std::printf("%zu states after up to %d moves\n", search.states(), moves_max);
