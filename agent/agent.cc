@@ -379,7 +379,7 @@ Expected<void> Agent::Del(Call& call) {
   const bool may_be_quarantined = quarantine_.MayHold(attachment);
   if (HoldsNothing(call.store, attachment)) return ConcludeFreed(attachment, may_be_quarantined);
   if (is_away_) return journal();
-  const auto done = Release(call.store, call.ipam.engine(), attachment, std::move(turn), nullptr);
+  const auto done = Release(call.store, call.ipam.engine(), attachment, turn, nullptr);
   if (done) return done;
   // kIo: a file under /run/berth cannot be written, such as the intent that a write of a Shared block needs.
   if (!IsAway(done.error().code) && done.error().code != ErrorCode::kIo) return done;
@@ -446,7 +446,8 @@ Expected<void> Agent::ReadPodAnnotations(const cni::Environment& environment, cn
   const auto pod =
       k8sclient::Get(api_,
                      k8sclient::Path({"api", "v1", "namespaces", args->pod_namespace, "pods", args->pod_name}),
-                     k8sclient::CallOptions::Within(config.ipam.timeout / 2),
+                     k8sclient::CallOptions::Within(
+                         std::min<std::chrono::milliseconds>(config.ipam.timeout / 2, std::chrono::seconds(20))),
                      k8sclient::kPartialMetadata);
   if (!pod) return std::unexpected(pod.error().Within("read the pod's annotations"));
   const auto meta = crds::ParseObjectMeta(*pod, "Pod");

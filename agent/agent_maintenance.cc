@@ -49,17 +49,21 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
     if (directory_.IsGone()) {
-      // The notes are gone, too, so the next agent would not know the addresses whose entries are not written. An ADD
-      // fails meanwhile, because this agent cannot hold the ownership of the node.
-      const std::size_t unwritten = own_.HandedOut().size();
+      // The notes of addresses whose entries are not written are gone, too, and the next agent needs them. No ADD gets
+      // an address meanwhile, because this agent cannot hold the ownership of the node.
+      const auto created = node::NodeDirectory::Open(options_.run_dir, options_.node, options_.server);
+      const auto noted = created ? own_.NoteHandedOutIn(*created) : std::unexpected(created.error());
+      if (noted || own_.HandedOut().empty()) {
+        spdlog::error("{} was removed while the agent ran: the agent starts again", directory_.path());
+        return GiveWay();
+      }
       if (!std::exchange(has_told_loss, true)) {
         spdlog::error(
-            "{} was removed while the agent ran: the agent starts again when it has written the entries of all "
-            "addresses that pods have unwritten={}",
+            "{} was removed while the agent ran, and the agent cannot record there which addresses pods have, trying "
+            "again err=\"{}\"",
             directory_.path(),
-            unwritten);
+            noted.error().message);
       }
-      if (unwritten == 0) return GiveWay();
       own_.WriteHandedOut();
       if (!clock_.Sleep(kMaintenanceEvery, stop)) return;
       continue;
@@ -135,7 +139,8 @@ void Agent::ReplayJournal() {
         Release(store, engine, attachment, std::move(turn), [pass, attachment](const std::optional<Error>& failure) {
           const Lock lock(pass->mutex);
           if (failure) pass->failure = failure;
-          if (failure && failure->code == ErrorCode::kInvalid) pass->refused.insert(attachment);
+          const bool may_last = failure && (failure->code == ErrorCode::kInvalid || failure->code == ErrorCode::kIo);
+          if (may_last) pass->refused.insert(attachment);
           if (!failure) ++pass->written;
           --pass->open;
           pass->ended.notify_all();

@@ -330,6 +330,22 @@ std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   return attachments;
 }
 
+Expected<void> OwnBlocks::NoteHandedOutIn(const node::NodeDirectory& directory) const {
+  const Lock lock(mutex_);
+  for (const auto& [name, state] : core_.blocks()) {
+    for (const auto& [offset, one] : state->handed_out) {
+      if (one.is_set_aside()) continue;
+      auto noted = directory.NoteHandedOut({.attachment = one.attachment,
+                                            .block = state->view->name,
+                                            .block_uid = state->view->uid,
+                                            .offset = offset,
+                                            .entry = one.entry});
+      if (!noted) return noted;
+    }
+  }
+  return {};
+}
+
 void OwnBlocks::WriteHandedOut() {
   const Lock lock(mutex_);
   if (!core_.WriteWhatIsLeft(TimeNow()).empty()) flusher_wakeup_.notify_one();

@@ -107,6 +107,8 @@ class OwnBlocks {
   [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change) noexcept;
   // Returns the attachments of all handed-out addresses whose entries are not written.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
+  // Writes the notes of all handed-out addresses into `directory`, from which the next agent reads them. Errors: kIo.
+  [[nodiscard]] Expected<void> NoteHandedOutIn(const node::NodeDirectory& directory) const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.

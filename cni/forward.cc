@@ -76,6 +76,15 @@ Json KeepMembers(const Json& value, std::span<const KeptMember> kept) {
   return object;
 }
 
+// The number of values in a tree, as ParseJson counts them.
+std::size_t CountValues(const Json& value) {
+  std::size_t count = 1;
+  if (value.is_structured()) {
+    for (const Json& inside : value) count += CountValues(inside);
+  }
+  return count;
+}
+
 // Appends `dns` after the configuration's own `dns`, and so replaces it: the last of duplicate keys counts.
 void ReplaceDns(const ipam::Dns& dns, Json& config) {
   if (!config.is_object()) return;
@@ -165,11 +174,14 @@ Expected<std::string> MakeForwardedBody(const ForwardedCall& call, const std::op
                        {"config", std::move(config)}};
   // Replace bytes of a resolv.conf that are not UTF-8, like ResultJson does in a printed result.
   std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (const std::size_t bytes_max = LimitsOf(call.environment.verb).bytes; body.size() > bytes_max) {
+  const ForwardedLimits limits = LimitsOf(call.environment.verb);
+  if (body.size() > limits.bytes || CountValues(object) > limits.values) {
     return Fail(ErrorCode::kInvalid,
                 "the part of stdin and CNI_ARGS that the node agent needs is larger than " +
-                    std::to_string(bytes_max >> 10U) + " KiB",
-                "shorten ipam, runtimeConfig.ips and args.cni.ips in the network configuration");
+                    std::to_string(limits.bytes >> 10U) + " KiB, or has more than " + std::to_string(limits.values) +
+                    " values",
+                "shorten name, ipam, runtimeConfig.ips and args.cni.ips in the network configuration, and the pod's "
+                "annotations ipam.berth.dev/...");
   }
   return body;
 }
