@@ -360,7 +360,7 @@ Expected<void> Agent::Del(Call& call) {
   const ipam::Attachment& attachment = call.ipam.attachment();
   const auto journal = [&] { return WriteDown(attachment, node::FileSync::kYes); };
   MarkDeleted(attachment, call.started_nanos);
-  auto turn = gate_.Enter(attachment, call.deadline);
+  const auto turn = gate_.Enter(attachment, call.deadline);
   // This DEL must not free an address that a later ADD was told or will be told.
   const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
                                        : gate_.WasNewerAddAnswered(attachment, call.started_nanos);
