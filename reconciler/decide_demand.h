@@ -83,7 +83,7 @@ class DemandDecider {
     SteadyTime at = SteadyTime::min();       // when a decision last served the group; min(): never
     std::map<std::string, Lack> lacks = {};  // what the group lacked then, by UID of the pool
   };
-  // What the controller noted about a node while pods waited, by resource.
+  // NodeTimes has the times of a node that matter while pods wait. The keys are resources.
   struct NodeTimes {
     std::map<std::string, SteadyTime> room_since = {};  // since when the node's address count has had room
     // When the controller last created a block on the node, or last found that the node's room does not help the pods.
