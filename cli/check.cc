@@ -180,7 +180,8 @@ class Checker {
       }
       Add(About(use,
                 "not-assignable",
-                "pod " + NameOf(*use.held()) + " has an address that pool " + seen->pool.name +
+                (use.held()->pod.empty() ? "an unknown pod" : "pod " + NameOf(*use.held())) +
+                    " has an address that pool " + seen->pool.name +
                     " gives to no pod any more, because it is a gateway, reserved, in a small gap between "
                     "reservations, or excluded by the pool's spec",
                 "restart the pod, so that it gets another address"));

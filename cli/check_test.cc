@@ -84,6 +84,14 @@ const CheckCase kCases[] = {
      [](Inventory& i) { i.pools[0].pool.withheld = {{.first = At("10.55.0.2"), .last = At("10.55.0.4")}}; },
      "not-assignable",
      "10.55.0.2 pod team-a/db-0 has an address that pool web gives to no pod any more"},
+    {"AnUnknownPodHasAReservedAddress",
+     [](Inventory& i) {
+       i.blocks[0].allocations[6] = HeldText("-/-", "-", 'c');
+       i.pools[0].status.used = 3;
+       i.pools[0].pool.withheld = {{.first = At("10.55.0.6"), .last = At("10.55.0.6")}};
+     },
+     "not-assignable",
+     "10.55.0.6 an unknown pod has an address that pool web"},
     {"APodHasTheGatewaysAddress",
      [](Inventory& i) { i.pools[0].pool.gateway = At("10.55.0.1"); },
      "not-assignable",
