@@ -50,7 +50,7 @@ constexpr std::array kTop = {KeptMember{"cniVersion"},
 
 // `berth` may store the body of a DEL in the queue, which limits its size (node/del_queue.h). So the body has only
 // members that a DEL needs.
-constexpr std::array kIpamOfDel = {KeptMember{"type"}, KeptMember{"timeoutSeconds"}};
+constexpr std::array kIpamOfDel = {KeptMember{"timeoutSeconds"}};
 constexpr std::array kTopOfDel = {KeptMember{"cniVersion"}, KeptMember{"name"}, KeptMember{"ipam", kIpamOfDel}};
 
 const KeptMember* FindKeptMember(std::span<const KeptMember> kept, std::string_view name) {

@@ -150,6 +150,16 @@ TEST(ForwardedCall, MembersOfOtherPluginsDoNotReachTheAgent) {
   EXPECT_EQ(MakeForwardedBody(Call(Verb::kAdd, padded)).value(), MakeForwardedBody(Call(Verb::kAdd)).value());
 }
 
+// A DEL must not fail because of a field that it does not read, and a body is one level deeper than its configuration.
+TEST(ForwardedCall, ADelCarriesNoTypeHoweverDeepItIs) {
+  constexpr std::size_t kDepth = 254;
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  const std::string config = R"({"cniVersion":"1.1.0","name":"n1","ipam":{"timeoutSeconds":5,"type":)" + deep + "}}";
+  const auto got = ParseForwardedCall(MakeForwardedBody(Call(Verb::kDel, config)).value());
+  ASSERT_TRUE(got.has_value()) << got.error().message;
+  EXPECT_EQ(ParseConfig(got->config, Verb::kDel).value().ipam.timeout, std::chrono::seconds(5));
+}
+
 TEST(ForwardedCall, ABodyThatTheAgentWouldRefuseIsAnError) {
   for (const auto& [verb, limit] : {std::pair(Verb::kAdd, "64 KiB"), std::pair(Verb::kGc, "4096 KiB")}) {
     ForwardedCall call = Call(verb);
