@@ -160,8 +160,9 @@ void Agent::ReplayJournal() {
       spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
   }
   if (pass->written > 0) spdlog::info("journalled DELs written count={}", pass->written);
-  // A refusal also proves that the API server is back.
-  if (pass->written > 0 || pass->failure) is_away_ = false;
+  // A refusal also proves that the API server is back. kIo says nothing about the API server: an intent may have
+  // failed.
+  if (pass->written > 0 || (pass->failure && pass->failure->code != ErrorCode::kIo)) is_away_ = false;
   if (!is_away_) return;
   // No write showed whether the API server is back: send a small LIST.
   const auto answer =

@@ -68,6 +68,14 @@ TEST_F(DeletedMarks, AreForgottenEvenIfTheClockWasSetBack) {
   EXPECT_FALSE(IsMarked("old"));
 }
 
+// A full disk needs the room of the old marks.
+TEST_F(DeletedMarks, AreForgottenEvenIfTheTimeOfThatCannotBeWritten) {
+  std::filesystem::create_directories(directory_->path() + "/forgot/no-file");
+  std::ofstream(FileOf("old")) << BootTimeNow() - 12 * kMinute;
+  Mark("new");
+  EXPECT_FALSE(IsMarked("old"));
+}
+
 TEST_F(DeletedMarks, StayEvenIfTheClockWasSetForward) {
   std::ofstream(FileOf("young")) << BootTimeNow() - 10 * kMinute;
   SetFileTime(FileOf("young"), std::chrono::hours(-24 * 365));

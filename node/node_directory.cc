@@ -303,7 +303,8 @@ void NodeDirectory::ForgetOldMarks() const {
   };
   const auto forgot = ReadNumber(folders_.node, kForgotFile);
   if (forgot && is_younger(*forgot, kForgetEvery)) return;
-  if (!folders_.node.Write(kForgotFile, std::to_string(now))) return;
+  // If the disk is full, Write fails, and the files below go all the more.
+  static_cast<void>(folders_.node.Write(kForgotFile, std::to_string(now)).has_value());
   const auto names = folders_.deleted.Names();
   if (!names) return;
   for (const std::string& name : *names) {
