@@ -64,10 +64,14 @@ struct SeenPod {
   std::shared_ptr<const std::vector<UnitRequest>> named = {};
   // The scheduler found no node for the pod (condition PodScheduled=False, reason Unschedulable) and tries again.
   bool is_unschedulable = false;
-  // The nodes on which the pod may run; from SharedPlacement. nullptr unless the pod is unschedulable, because the
-  // controller uses the placement only for such a pod; and nullptr if the placement is too large.
+  // The nodes on which the pod may run; from SharedPlacement. nullptr unless waits_for_node(), because the controller
+  // uses the placement only for such a pod; and nullptr if the placement exceeds a limit of SharedPlacement.
   std::shared_ptr<const Placement> placement = {};
 
+  // A block on another node may help the pod, if the pod needs addresses.
+  [[nodiscard]] bool waits_for_node() const {
+    return is_unschedulable && node.empty() && !(is_host_network && requests.empty());
+  }
   // The pod is bound to a node and has not ended: the scheduler and the kubelet subtract its requests there.
   [[nodiscard]] bool IsActive() const { return !node.empty() && !is_terminal; }
   // A kubelet has started the pod, and the pod has not ended. spec.nodeName alone proves nothing, because anybody may

@@ -120,8 +120,7 @@ Expected<SeenPod> ReadPod(json object) {
   if (pod.is_terminal || meta->deleting()) pod.is_unschedulable = false;
   const json& pod_spec = k8sclient::ValueAt(object, "spec");
   pod.requests = ReadRequests(pod_spec);
-  if (pod.is_unschedulable && pod.node.empty() && !(pod.is_host_network && pod.requests.empty()))
-    pod.placement = SharedPlacement(ReadPlacement(pod_spec));
+  if (pod.waits_for_node()) pod.placement = SharedPlacement(ReadPlacement(pod_spec));
   // Kubernetes allows any text as an owner's UID, and any number of owners.
   metadata.ForEach("ownerReferences", kUnbounded, [&pod](const FieldReader& owner) {
     if (!owner.Bool("controller", false)) return;

@@ -54,6 +54,12 @@ void WarnOf(const SeenPool& pool) { WarnOfProblem(crds::kPoolKind, pool.meta.nam
 void WarnOf(const SeenReservation& seen) { WarnOfProblem(crds::kReservationKind, seen.name, seen.problem); }
 void WarnOf(const crds::Space& space) { WarnOfProblem(crds::kSpaceKind, space.meta.name, space.problem); }
 void WarnOf(const SeenBlock& block) { WarnOfProblem(crds::kBlockKind, block.name, block.problem); }
+void WarnOf(const SeenPod& pod) {
+  if (!pod.waits_for_node() || pod.placement != nullptr) return;
+  spdlog::warn("pod gets no block, because the placements of pods need too much memory pod={}/{}",
+               LogValue(pod.name_space),
+               LogValue(pod.name));
+}
 template <typename Seen>
 void WarnOf(const Seen& /*always readable*/) {}
 
