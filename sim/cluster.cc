@@ -77,7 +77,8 @@ void Cluster::SetReady(const std::string& node, const char* status) {
   const bool is_there = store_.Change(
       std::string(reconciler::kNodesPath), node, [&](json& object) { object["status"]["conditions"] = conditions; });
   if (is_there) return;
-  const json resources = {{"cpu", "8"}, {"pods", "110"}};
+  // The simulated kubelets and kube-scheduler limit no pods.
+  const json resources = {{"cpu", "8"}, {"pods", "1000"}};
   store_.Put(std::string(reconciler::kNodesPath),
              {{"metadata",
                {{"name", node},

@@ -216,7 +216,10 @@ ssize_t WriteFile(int descriptor, const void* bytes, std::size_t count) {
   Description& file = Of(descriptor);
   std::string& data = file.inode->data;
   if ((file.flags & O_APPEND) != 0) file.offset = data.size();
-  if (data.size() < file.offset + count) data.resize(file.offset + count);
+  if (data.size() < file.offset + count) {
+    const OwnWork own;
+    data.resize(file.offset + count);
+  }
   std::memcpy(data.data() + file.offset, bytes, count);
   file.offset += count;
   clock_gettime(CLOCK_REALTIME, &file.inode->modified);
@@ -224,6 +227,7 @@ ssize_t WriteFile(int descriptor, const void* bytes, std::size_t count) {
 }
 
 int TruncateFile(int descriptor, off_t bytes) {
+  const OwnWork own;
   Of(descriptor).inode->data.resize(static_cast<std::size_t>(bytes));
   return 0;
 }
@@ -232,7 +236,10 @@ int SyncFile(int descriptor) {
   const std::string& ignored = Table().syncs_nothing;
   if (!ignored.empty() && CurrentProcess()->name.find(ignored) != std::string::npos) return 0;
   Inode& inode = *Of(descriptor).inode;
-  inode.synced = inode.data;
+  {
+    const OwnWork own;
+    inode.synced = inode.data;
+  }
   if (inode.is_folder) SyncNames(inode);
   return 0;
 }

@@ -110,14 +110,7 @@ struct State {
 // its guard at each switch.
 constinit State* the_state = nullptr;
 
-// While this is true, allocated memory is the scheduler's own, and no other fiber runs.
 constinit bool is_own_work = false;
-struct OwnWork {
-  OwnWork() { is_own_work = true; }
-  OwnWork(const OwnWork&) = delete;
-  OwnWork& operator=(const OwnWork&) = delete;
-  ~OwnWork() { is_own_work = false; }
-};
 
 [[gnu::noinline]] void MakeState() { the_state = new State; }  // NOLINT(cppcoreguidelines-owning-memory)
 
@@ -319,6 +312,8 @@ void Mark(std::string_view text) {
 }
 std::uint64_t Switches() { return The().switches; }
 
+OwnWork::OwnWork() { is_own_work = true; }
+OwnWork::~OwnWork() { is_own_work = false; }
 bool IsOwnWork() { return is_own_work; }
 // The state may be null here: making the state allocates memory, and operator new calls InFiber.
 bool InFiber() { return the_state != nullptr && the_state->current != nullptr; }

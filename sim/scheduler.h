@@ -92,9 +92,17 @@ void Suspend(Nanos time);
 void Mark(std::string_view text);
 [[nodiscard]] std::uint64_t Switches();
 
-// --- For libc.cc and memory.cc --------------------------------------------------------------------------------------
+// --- For files.cc, libc.cc and memory.cc ----------------------------------------------------------------------------
 
-// Memory that is allocated now is the scheduler's, and not the running process's.
+// While one OwnWork exists, allocated memory is the simulator's, and not the running process's. No other fiber may run
+// meanwhile.
+class OwnWork {
+ public:
+  OwnWork();
+  OwnWork(const OwnWork&) = delete;
+  OwnWork& operator=(const OwnWork&) = delete;
+  ~OwnWork();
+};
 [[nodiscard]] bool IsOwnWork();
 
 // Whether a fiber runs. Outside of fibers nothing can wait.
