@@ -134,16 +134,6 @@ void Agent::BeginStop() {
   changed_.notify_all();
 }
 
-void Agent::Drain(std::chrono::milliseconds limit) {
-  const SteadyTime end = clock_.Now() + limit;
-  {
-    Lock lock(mutex_);
-    draining_ = true;
-    changed_.wait_until(lock.native(), end, [this] { return calls_.load() == 0; });
-  }
-  own_.AwaitDeferred(end);
-}
-
 bool Agent::IsReady() const {
   const Lock lock(mutex_);
   return ready_ && !stopping_;

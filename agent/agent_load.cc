@@ -86,6 +86,10 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
     if (loaded) loaded = LoadOnce();
     if (loaded) break;
     if (own_.stopped()) return false;
+    if (has_taken_over_ ? directory_.IsLost() : directory_.IsGone()) {
+      GiveWay();
+      return false;
+    }
     spdlog::warn("cannot load the node's blocks, trying again err=\"{}\" details=\"{}\"",
                  loaded.error().message,
                  loaded.error().details);
@@ -138,6 +142,32 @@ bool Agent::IsStillOurs() {
   own_.Stop();
   GiveWay();
   return false;
+}
+
+void Agent::Drain(std::chrono::milliseconds limit) {
+  const SteadyTime end = clock_.Now() + limit;
+  {
+    Lock lock(mutex_);
+    draining_ = true;
+    changed_.wait_until(lock.native(), end, [this] { return calls_.load() == 0; });
+  }
+  own_.AwaitDeferred(end);
+  if (!directory_.IsLost()) return;
+  if (const auto noted = MoveNotes(); !noted) {
+    spdlog::error(
+        "{} was removed while the agent ran, and the agent cannot record there which addresses pods have err=\"{}\"",
+        directory_.path(),
+        noted.error().message);
+  }
+}
+
+Expected<void> Agent::MoveNotes() {
+  if (has_moved_notes_) return {};
+  auto created = node::NodeDirectory::Open(options_.run_dir, options_.node, options_.server);
+  if (!created) return std::unexpected(created.error());
+  auto moved = own_.MoveNotesTo(*std::move(created));
+  has_moved_notes_ = moved.has_value();
+  return moved;
 }
 
 void Agent::GiveWay() {

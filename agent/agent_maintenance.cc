@@ -48,11 +48,10 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
   bool has_told_loss = false;
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
-    if (directory_.IsGone()) {
-      // The notes of addresses whose entries are not written are gone, too, and the next agent needs them. No ADD gets
-      // an address meanwhile, because this agent cannot hold the ownership of the node.
-      const auto created = node::NodeDirectory::Open(options_.run_dir, options_.node, options_.server);
-      const auto noted = created ? own_.NoteHandedOutIn(*created) : std::unexpected(created.error());
+    if (directory_.IsLost()) {
+      // The next agent needs the notes of addresses whose entries are not written. No ADD gets an address meanwhile,
+      // because this agent cannot hold the ownership of the node.
+      const auto noted = MoveNotes();
       if (noted || own_.HandedOut().empty()) {
         spdlog::error("{} was removed while the agent ran: the agent starts again", directory_.path());
         return GiveWay();

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "agent/agent.h"
-#include "agent/agent_test_setup.h"
-#include "cni/attachment.h"
+#include "agent/standby_test_setup.h"
 
 namespace berth::agent {
 namespace {
@@ -16,82 +15,6 @@ namespace {
 using k8sclient::Method;
 using k8sclient::Request;
 using nlohmann::json;
-
-constexpr std::size_t kStandbyOfAgent = 4;
-
-std::string AttachmentOfContainer(const std::string& container) {
-  return cni::MakeAttachment("net", container, "eth0");
-}
-
-class StandbyTest : public AgentTest {
- protected:
-  void StartStandbyAgent(k8sclient::Api* api = nullptr) {
-    agent_ = MakeAgentOf(api == nullptr ? watched_ : *api, {.standby = kStandbyOfAgent});
-    agent_->Start();
-  }
-  // Starts an agent with a block in use, whose standby is full.
-  void StartWithStandby() {
-    StartStandbyAgent();
-    ASSERT_TRUE(Add("c0").ok);
-    ASSERT_EQ(Standby().size(), kStandbyOfAgent);
-  }
-  [[nodiscard]] std::vector<int> Standby() const {
-    std::vector<int> all;
-    for (const json& block : api_.Objects(kBlocks)) {
-      const auto some = block.value("standby", std::vector<int>());
-      all.insert(all.end(), some.begin(), some.end());
-    }
-    return all;
-  }
-  [[nodiscard]] bool IsWritten(const std::string& container) const {
-    const std::string attachment = AttachmentOfContainer(container);
-    for (const json& block : api_.Objects(kBlocks)) {
-      if (block["allocations"].dump().find(attachment) != std::string::npos) return true;
-    }
-    return false;
-  }
-  void AwaitWritten(const std::string& container) const {
-    Await([&] { return IsWritten(container); }, "the entry is written");
-  }
-  [[nodiscard]] json Debug() const { return json::parse(agent_->DebugBlocks()); }
-  void AwaitAllWritten() const {
-    Await([this] { return Debug()["handedOut"].empty(); }, "what was handed out is written");
-  }
-  [[nodiscard]] std::size_t Notes() const {
-    const std::filesystem::directory_iterator notes(run_dir() + "/nodes/n1/handed-out");
-    return static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
-  }
-  // Patches wait until Go is called.
-  void HoldPatches() {
-    api_.SetFaults([this](const Request& request) {
-      if (request.method == Method::kPatch) {
-        is_held_ = true;
-        may_go_.wait(false);
-      }
-      return ApiFault::kNone;
-    });
-  }
-  void Go() {
-    may_go_ = true;
-    may_go_.notify_all();
-    api_.SetFaults(nullptr);
-  }
-  void FaultPatches(ApiFault fault) {
-    api_.SetFaults(
-        [fault](const Request& request) { return request.method == Method::kPatch ? fault : ApiFault::kNone; });
-  }
-  Reply AddWithin(const std::string& container, int seconds) {
-    return agent_->Handle(Body("ADD", container, "p1", node::BootTimeNow(), seconds));
-  }
-  // Like a killed agent: what it has not written is lost.
-  void KillAgent() {
-    agent_.reset();
-    api_.SetFaults(nullptr);
-  }
-
-  std::atomic<bool> may_go_ = false;
-  std::atomic<bool> is_held_ = false;
-};
 
 TEST_F(StandbyTest, AnAddIsAnsweredBeforeItIsWritten) {
   StartWithStandby();
@@ -311,22 +234,6 @@ TEST_F(StandbyTest, WritesAddressesHandedOutInAnOutageAfterIt) {
   AwaitWritten("c1");
   Await([this] { return Debug()["journal"].empty(); }, "the DEL is written");
   EXPECT_FALSE(IsWritten("c2"));
-}
-
-// Otherwise the next agent would give the address to another pod.
-TEST_F(StandbyTest, AnAgentWhoseFilesAreRemovedNotesAgainWhatPodsHave) {
-  StartWithStandby();
-  FaultPatches(ApiFault::kUnavailable);
-  ASSERT_TRUE(Add("c1").ok);
-  const std::string moved = run_dir() + "-moved";
-  std::filesystem::rename(run_dir(), moved);
-  std::error_code busy;  // the agent may create a file meanwhile
-  Await([&] { return std::filesystem::remove_all(moved, busy) == 0; }, "the folder is removed");
-  Await([this] { return replaced_ == 1; }, "the agent ends");
-  const auto notes = node::NodeDirectory::Open(run_dir(), "n1", "s")->ReadHandedOut();
-  ASSERT_TRUE(notes.has_value());
-  ASSERT_EQ(notes->size(), 1U);
-  EXPECT_EQ(notes->front().attachment, cni::MakeAttachment("net", "c1", "eth0"));
 }
 
 struct LossCase {

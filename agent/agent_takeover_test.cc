@@ -101,23 +101,6 @@ TEST_F(AgentTest, TwoMachinesWithOneNodeNameBothReportEachOther) {
   EXPECT_EQ(replaced_, 0);
 }
 
-// In a removed folder, no other process would find the agent's files, nor wait for its locks.
-TEST_F(AgentTest, AnAgentWhoseFilesAreRemovedEndsAndTheNextServes) {
-  StartAgent();
-  ASSERT_TRUE(Add("c1").ok);
-  Await(
-      [this] {
-        std::error_code busy;  // the agent may write a file meanwhile
-        std::filesystem::remove_all(run_dir(), busy);
-        return replaced_ == 1;
-      },
-      "it gives way");
-  agent_.reset();
-  StartAgent();
-  EXPECT_TRUE(Add("c2").ok);
-  EXPECT_EQ(Held().size(), 2U);
-}
-
 TEST_F(AgentTest, AnAgentFieldWrittenByHandDoesNotEndTheAgent) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);

@@ -35,9 +35,9 @@ OwnBlocks::OwnBlocks(k8sclient::Api& api, k8sclient::Clock& clock, node::NodeDir
                      agent_core::CoreOptions options, BlockObserver& observer)
     : api_(api),
       clock_(clock),
-      directory_(std::move(directory)),
       observer_(observer),
       self_(options.self),
+      notes_(std::make_shared<const node::NodeDirectory>(std::move(directory))),
       core_(std::move(options)) {}
 
 Now OwnBlocks::TimeNow() const {
@@ -298,11 +298,11 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) 
   const auto offset = ipam::Find(*given->block, change.attachment);
   BERTH_CHECK(offset.has_value());
   // Store the note under the lock: no patch can carry the address meanwhile, so UndoHandOut can still take it back.
-  const auto noted = directory_.NoteHandedOut({.attachment = change.attachment,
-                                               .block = given->block->name,
-                                               .block_uid = given->block->uid,
-                                               .offset = *offset,
-                                               .entry = given->block->allocations.at(*offset)});
+  const auto noted = notes_->NoteHandedOut({.attachment = change.attachment,
+                                            .block = given->block->name,
+                                            .block_uid = given->block->uid,
+                                            .offset = *offset,
+                                            .entry = given->block->allocations.at(*offset)});
   if (!noted) {
     Core::UndoHandOut(*state, given->id);
     spdlog::warn(
@@ -316,8 +316,8 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) 
 }
 
 void OwnBlocks::ForgetNoteOnceSettled(ChangeId id, const ipam::Attachment& attachment, const std::string& block) {
-  waiters_[id] = std::make_shared<Waiter>(
-      [this, attachment, block](const auto&) { directory_.ForgetHandedOut(attachment, block); });
+  waiters_[id] =
+      std::make_shared<Waiter>([this, attachment, block](const auto&) { Notes()->ForgetHandedOut(attachment, block); });
 }
 
 std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
@@ -330,16 +330,22 @@ std::set<ipam::Attachment> OwnBlocks::HandedOut() const {
   return attachments;
 }
 
-Expected<void> OwnBlocks::NoteHandedOutIn(const node::NodeDirectory& directory) const {
+std::shared_ptr<const node::NodeDirectory> OwnBlocks::Notes() const {
   const Lock lock(mutex_);
+  return notes_;
+}
+
+Expected<void> OwnBlocks::MoveNotesTo(node::NodeDirectory directory) {
+  const Lock lock(mutex_);
+  notes_ = std::make_shared<const node::NodeDirectory>(std::move(directory));
   for (const auto& [name, state] : core_.blocks()) {
     for (const auto& [offset, one] : state->handed_out) {
       if (one.is_set_aside()) continue;
-      auto noted = directory.NoteHandedOut({.attachment = one.attachment,
-                                            .block = state->view->name,
-                                            .block_uid = state->view->uid,
-                                            .offset = offset,
-                                            .entry = one.entry});
+      auto noted = notes_->NoteHandedOut({.attachment = one.attachment,
+                                          .block = state->view->name,
+                                          .block_uid = state->view->uid,
+                                          .offset = offset,
+                                          .entry = one.entry});
       if (!noted) return noted;
     }
   }

@@ -107,8 +107,9 @@ class OwnBlocks {
   [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change) noexcept;
   // Returns the attachments of all handed-out addresses whose entries are not written.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
-  // Writes the notes of all handed-out addresses into `directory`, from which the next agent reads them. Errors: kIo.
-  [[nodiscard]] Expected<void> NoteHandedOutIn(const node::NodeDirectory& directory) const;
+  // Writes the notes of all handed-out addresses into `directory`, from which the next agent reads them. From now on
+  // this object keeps its notes there. Errors: kIo.
+  [[nodiscard]] Expected<void> MoveNotesTo(node::NodeDirectory directory);
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.
@@ -166,6 +167,7 @@ class OwnBlocks {
   using SignalsPointer = std::shared_ptr<Signals>;
 
   [[nodiscard]] agent_core::Now TimeNow() const;
+  [[nodiscard]] std::shared_ptr<const node::NodeDirectory> Notes() const BERTH_EXCLUDES(mutex_);
   [[nodiscard]] StatePointer FindState(const std::string& name) const BERTH_EXCLUDES(mutex_);
   [[nodiscard]] SignalsPointer SignalsOf(const std::string& block) BERTH_REQUIRES(mutex_);
   // Returns nullptr if nobody waits for the result.
@@ -207,11 +209,11 @@ class OwnBlocks {
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;
-  const node::NodeDirectory directory_;
   BlockObserver& observer_;
   const agent_core::Self self_;
 
   mutable Mutex mutex_;
+  std::shared_ptr<const node::NodeDirectory> notes_ BERTH_GUARDED_BY(mutex_);  // has the notes of handed-out addresses
   agent_core::Core core_ BERTH_GUARDED_BY(mutex_);  // mutex_ also guards the states of the core's blocks
   std::map<agent_core::ChangeId, std::shared_ptr<Waiter>> waiters_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, SignalsPointer> signals_ BERTH_GUARDED_BY(mutex_);  // by block

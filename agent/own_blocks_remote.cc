@@ -49,7 +49,7 @@ Expected<void> OwnBlocks::TakeIn(const BlockView& seen, SteadyTime deadline) {
 }
 
 Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, FenceWhat what) {
-  const auto notes = directory_.ReadHandedOut();
+  const auto notes = Notes()->ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   BlockView base = seen;
   BlockView foreign;  // last version that an agent of another machine wrote; the fence keeps this version's standby
@@ -114,7 +114,7 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
   }
   Deliver(lock, news);
   lock.unlock();
-  for (const node::HandedOut& note : over) directory_.ForgetHandedOut(note.attachment, note.block);
+  for (const node::HandedOut& note : over) Notes()->ForgetHandedOut(note.attachment, note.block);
 }
 
 void OwnBlocks::ProveStandby(SteadyTime deadline) {

@@ -22,6 +22,7 @@ namespace {
 using ipam::BlockView;
 using ipam::TestAttachment;
 using k8sclient::Method;
+using k8sclient::testing::ApiFault;
 using k8sclient::testing::FakeClock;
 using k8sclient::testing::ModelApi;
 using std::chrono::seconds;

@@ -352,6 +352,11 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
   return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
 
+bool NodeDirectory::IsLost() const {
+  const auto owner = ReadIfThere(folders_.node, kCreatorFile);
+  return IsGone() || (owner && !*owner);
+}
+
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {
   constexpr int kTries = 100;
   for (int tries = 0; tries < kTries; ++tries) {

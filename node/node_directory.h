@@ -114,6 +114,9 @@ class NodeDirectory {
 
   // Whether somebody has removed the folder. If so, no other process finds files that this process writes there.
   [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }
+  // Whether somebody has removed the folder, or its file that names the owner of the node. Then other files may be
+  // gone, too. Requires: the node had an owner (BecomeNodeOwner).
+  [[nodiscard]] bool IsLost() const;
   [[nodiscard]] const std::string& path() const { return folders_.node.path(); }
   // The first twelve hexadecimal digits of the hash of the API server's URL.
   [[nodiscard]] const std::string& server() const { return server_; }

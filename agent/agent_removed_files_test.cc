@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Somebody removes files of /run/berth while the agent runs.
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "agent/agent.h"
+#include "agent/standby_test_setup.h"
+#include "cni/attachment.h"
+#include "node/node_directory.h"
+
+namespace berth::agent {
+namespace {
+
+// In a removed folder, no other process would find the agent's files, nor wait for its locks.
+TEST_F(AgentTest, AnAgentWhoseFilesAreRemovedEndsAndTheNextServes) {
+  StartAgent();
+  ASSERT_TRUE(Add("c1").ok);
+  Await(
+      [this] {
+        std::error_code busy;  // the agent may write a file meanwhile
+        std::filesystem::remove_all(run_dir(), busy);
+        return replaced_ == 1;
+      },
+      "it gives way");
+  agent_.reset();
+  StartAgent();
+  EXPECT_TRUE(Add("c2").ok);
+  EXPECT_EQ(Held().size(), 2U);
+}
+
+TEST_F(AgentTest, AnAgentWhoseFilesAreRemovedWhileItLoadsEnds) {
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  StartAgent();
+  const std::string owner = run_dir() + "/nodes/n1/creator";
+  Await([&] { return std::filesystem::exists(owner); }, "the agent has taken over the node");
+  Await(
+      [this] {
+        std::error_code busy;  // the agent may write a file meanwhile
+        std::filesystem::remove_all(run_dir(), busy);
+        return replaced_ == 1;
+      },
+      "it gives way");
+}
+
+// One address is not written when the files go. The agent has to note the address again: otherwise the next agent
+// would give the address to another pod.
+class RemovedFilesTest : public StandbyTest {
+ protected:
+  void StartWithUnwrittenAddress() {
+    StartWithStandby();
+    FaultPatches(ApiFault::kUnavailable);
+    ASSERT_TRUE(Add("c1").ok);
+  }
+  // Moves the folder away first, so that no new file keeps it from being removed.
+  void RemoveFolder() const {
+    const std::string moved = run_dir() + "-moved";
+    std::filesystem::rename(run_dir(), moved);
+    std::error_code busy;
+    Await([&] { return std::filesystem::remove_all(moved, busy) == 0; }, "the folder is removed");
+  }
+  void ExpectNoted() const {
+    const auto notes = node::NodeDirectory::Open(run_dir(), "n1", "s")->ReadHandedOut();
+    ASSERT_TRUE(notes.has_value());
+    ASSERT_EQ(notes->size(), 1U);
+    EXPECT_EQ(notes->front().attachment, cni::MakeAttachment("net", "c1", "eth0"));
+  }
+};
+
+TEST_F(RemovedFilesTest, AreWrittenAgainIfTheFolderIsGone) {
+  StartWithUnwrittenAddress();
+  RemoveFolder();
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  ExpectNoted();
+}
+
+TEST_F(RemovedFilesTest, AreWrittenAgainIfTheAgentIsToldToEndBeforeItNotices) {
+  StartWithUnwrittenAddress();
+  agent_->BeginStop();
+  RemoveFolder();
+  agent_->Drain(std::chrono::milliseconds(0));
+  ExpectNoted();
+}
+
+TEST_F(RemovedFilesTest, AreWrittenAgainIfTheFoldersStay) {
+  StartWithUnwrittenAddress();
+  for (const char* const file : {"/nodes/n1/creator", "/nodes/n1/creator.lock"}) {
+    std::filesystem::remove(run_dir() + file);
+  }
+  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  agent_->Drain(std::chrono::milliseconds(0));
+  ExpectNoted();
+}
+
+TEST_F(RemovedFilesTest, AreForgottenWhereTheyWereWrittenAgain) {
+  StartWithStandby();
+  HoldPatches();
+  ASSERT_TRUE(Add("c1").ok);
+  Await([this] { return is_held_.load(); }, "the entry is under way");
+  RemoveFolder();
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  ExpectNoted();
+  Go();
+  Await([this] { return IsWritten("c1") && Notes() == 0; }, "the entry is written, and its note is gone");
+}
+
+}  // namespace
+}  // namespace berth::agent
