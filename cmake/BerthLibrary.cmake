@@ -87,17 +87,18 @@ function(berth_together variable name)
   set(${variable} ${files} PARENT_SCOPE)
 endfunction()
 
-# berth_library(<folder> [SEQUENTIAL] [ALONE] [APART a.cc ...] [PUBLIC libs...] [PRIVATE libs...] [TEST_LIBS libs...]
-#               [EXCLUDE main.cc ...])
+# berth_library(<folder> [SEQUENTIAL] [ALONE] [PROCESSES n] [APART a.cc ...] [PUBLIC libs...] [PRIVATE libs...]
+#               [TEST_LIBS libs...] [EXCLUDE main.cc ...])
 #
 # Makes the target berth_<folder> ("-" becomes "_") from every *.cc of the folder, except *_test.cc and the files of EXCLUDE, and
 # the test binary <folder>_test from every *_test.cc, so that no test can be forgotten. PUBLIC: libraries that the folder's
 # headers include. The tests have the label "unit", and the target unit_tests builds them. SEQUENTIAL: neither this folder nor the
 # folders that it uses start threads, so its tests are left out under ThreadSanitizer. ALONE: each source is compiled alone, for
-# programs that link only some of the sources. APART: these sources are compiled alone.
+# programs that link only some of the sources. APART: these sources are compiled alone. PROCESSES: this many processes share the
+# tests, most of which wait.
 add_custom_target(unit_tests)
 function(berth_library folder)
-  cmake_parse_arguments(ARG "SEQUENTIAL;ALONE" "" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE;APART" ${ARGN})
+  cmake_parse_arguments(ARG "SEQUENTIAL;ALONE" "PROCESSES" "PUBLIC;PRIVATE;TEST_LIBS;EXCLUDE;APART" ${ARGN})
   string(REPLACE "-" "_" name ${folder})
   set(target berth_${name})
   set(root ${CMAKE_BINARY_DIR}/inc/${folder})
@@ -123,7 +124,12 @@ function(berth_library folder)
 
   if(tests)
     berth_together(tests tests ${tests})
-    add_executable(${name}_test ${tests})
+    # The linker takes a template's function from the first object that has it. So the objects under test come first: otherwise
+    # they would call functions of the tests' objects, which are compiled without optimization.
+    set(tested ${target} ${ARG_PUBLIC})
+    list(FILTER tested INCLUDE REGEX "^berth_")
+    list(TRANSFORM tested REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+    add_executable(${name}_test ${tested} ${tests})
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_PRIVATE} ${ARG_TEST_LIBS} GTest::gmock GTest::gtest_main)
     berth_compile_options(${name}_test)
@@ -132,8 +138,17 @@ function(berth_library folder)
       set_target_properties(${name}_test PROPERTIES EXCLUDE_FROM_ALL TRUE)
       return()
     endif()
-    add_test(NAME ${folder} COMMAND ${name}_test)
-    set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 1200)
+    if(ARG_PROCESSES)
+      foreach(process RANGE 1 ${ARG_PROCESSES})
+        math(EXPR shard "${process} - 1")
+        add_test(NAME ${folder}_${process} COMMAND ${name}_test)
+        set_tests_properties(${folder}_${process} PROPERTIES
+          LABELS unit TIMEOUT 1200 ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_PROCESSES};GTEST_SHARD_INDEX=${shard}")
+      endforeach()
+    else()
+      add_test(NAME ${folder} COMMAND ${name}_test)
+      set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 1200)
+    endif()
     add_dependencies(unit_tests ${name}_test)
   endif()
 endfunction()

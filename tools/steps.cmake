@@ -20,8 +20,9 @@ set(INSTALLED MINUTES 30 NEEDS image set-up cluster-build)
 set(NODES LANE node ${INSTALLED})
 
 set(BUILD "cmake --preset $P && cmake --build --preset $P --target")
-# The limits on output are high, because the count is at the end of a test's output.
-set(UNIT_TESTS "ctest --preset $P -L unit -j $(nproc) --no-tests=error --output-junit \"$JUNIT\" \
+# Two tests for each processor, because many tests wait. The limits on output are high, because the count is at the end of a
+# test's output.
+set(UNIT_TESTS "ctest --preset $P -L unit -j $((2 * $(nproc))) --no-tests=error --output-junit \"$JUNIT\" \
 --test-output-size-passed 1000000 --test-output-size-failed 1000000")
 # If the kernel randomises more than 28 bits of mappings, ThreadSanitizer of GCC 12 cannot place its shadow memory.
 set(FIXED_ADDRESSES "$(setarch --addr-no-randomize true 2>/dev/null && echo setarch --addr-no-randomize)")
@@ -37,13 +38,15 @@ berth_step(build "P=release; ${BUILD} all" LANE build MINUTES 30 LABELS quick NE
 berth_step(image "tools/make-image && tools/image-test" LANE build MINUTES 10 NEEDS build set-up)
 berth_step(image-earlier "tools/make-earlier-image" LANE build MINUTES 60 LABELS sweep NEEDS image)
 berth_step(image-anew "tools/image-test --anew" LANE build MINUTES 30 LABELS sweep NEEDS image)
-berth_step(unit "P=release; ${UNIT_TESTS}" LANE build MINUTES 30 LABELS quick NEEDS build AFTER image)
+berth_step(unit "P=release; ${UNIT_TESTS} -LE long" LANE build MINUTES 30 LABELS quick NEEDS build AFTER image)
+# What takes half a minute of CPU time: a large cluster in memory, and runs of run-tests.
+berth_step(unit-long "P=release; ${UNIT_TESTS} -L long" LANE build MINUTES 30 NEEDS build AFTER unit)
 berth_step(sim "tools/sim-test" LANE sim MINUTES 60 NEEDS build ${COMPILER})
 berth_step(format "tools/check-format" LANE tidy MINUTES 2 NEEDS set-up)
 berth_step(scripts "tools/check-scripts" LANE tidy MINUTES 5 NEEDS set-up)
 berth_step(tidy "tools/check-tidy" LANE tidy MINUTES 90 NEEDS set-up build ${READER})
 berth_step(tidy-alone "tools/check-tidy --alone" LANE tidy MINUTES 90 LABELS sweep NEEDS set-up build ${READER})
-berth_step(asan-build "P=asan; ${BUILD} unit_tests" LANE build MINUTES 45 NEEDS packages AFTER unit ${COMPILER})
+berth_step(asan-build "P=asan; ${BUILD} unit_tests" LANE build MINUTES 45 NEEDS packages AFTER unit-long ${COMPILER})
 berth_step(asan "P=asan; ${UNIT_TESTS}" LANE build MINUTES 30 NEEDS asan-build)
 berth_step(tsan-build "P=tsan; ${BUILD} unit_tests" LANE build MINUTES 45 NEEDS packages AFTER asan ${COMPILER})
 berth_step(tsan "P=tsan; ${FIXED_ADDRESSES} ${UNIT_TESTS}" LANE build MINUTES 30 NEEDS tsan-build)
