@@ -23,7 +23,7 @@
 #include "reconciler/controller.h"
 #include "reconciler/events.h"
 #include "reconciler/read_objects.h"
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 

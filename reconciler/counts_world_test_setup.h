@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "reconciler/counts.h"
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 
