@@ -63,8 +63,8 @@ std::string_view WhyFreed(const FreedEntry& entry) {
 
 Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& freed) {
   const auto name = [&block](const FreedEntry& one) {
-    return block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) + " (" +
-           std::string(WhyFreed(one)) + ")";
+    return block.cidr.At(one.offset).ToString() + " of " + NamespacedName(one.entry.pod_namespace, one.entry.pod) +
+           " (" + std::string(WhyFreed(one)) + ")";
   };
   return {.kind = crds::kBlockKind,
           .name = block.name,
@@ -76,7 +76,7 @@ Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<Freed
 
 Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& entries) {
   const auto name = [&block](const FreedEntry& one) {
-    return block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) +
+    return block.cidr.At(one.offset).ToString() + " of " + NamespacedName(one.entry.pod_namespace, one.entry.pod) +
            " on node " + one.node + " (network namespace " + one.entry.netns + ")";
   };
   return {.kind = crds::kBlockKind,
@@ -92,7 +92,7 @@ Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<Freed
 
 Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries) {
   const auto name = [](const LostEntry& one) {
-    return one.address.ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod);
+    return one.address.ToString() + " of " + NamespacedName(one.entry.pod_namespace, one.entry.pod);
   };
   return {.kind = crds::kBlockKind,
           .name = block.name,

@@ -120,7 +120,7 @@ void Mailbox::ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version)
 void Mailbox::ObserveDeletion(SeenPod pod, std::uint64_t version) {
   const Lock lock(mutex_);
   if (version != 0) pods_version_ = version;
-  Of<SeenPod>().changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), Change<SeenPod>());
+  Of<SeenPod>().changes.insert_or_assign(NamespacedName(pod.name_space, pod.name), Change<SeenPod>());
   vanished_.emplace_back(std::move(pod), true);
   Ring<SeenPod>();
 }

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "reconciler/name_of.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {

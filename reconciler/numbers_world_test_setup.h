@@ -79,7 +79,7 @@ class NumbersWorld {
     return *this;
   }
   NumbersWorld& Gone(const std::string& pod) {
-    t_.world.pods.Remove(PodKeyOf("default", pod), t_.now.steady);
+    t_.world.pods.Remove(NamespacedName("default", pod), t_.now.steady);
     return *this;
   }
   NumbersWorld& Disable() {

@@ -248,7 +248,7 @@ struct Performer::Visitor {
           after.pool,
           after.name,
           one.address.ToString(),
-          LogValue(PodKeyOf(one.entry.pod_namespace, one.entry.pod)),
+          LogValue(NamespacedName(one.entry.pod_namespace, one.entry.pod)),
           LogValue(one.node));
     }
     Announce(PutBackAnnouncement(after, put));
@@ -290,7 +290,7 @@ struct Performer::Visitor {
                                      options);
     // kNotFound: the garbage collector was faster.
     if (!deleted && deleted.error().code != ErrorCode::kNotFound) return deleted;
-    world.allocations.Remove(AllocationKeyOf(allocation.name_space, allocation.name));
+    world.allocations.Remove(NamespacedName(allocation.name_space, allocation.name));
     return {};
   }
 
@@ -412,7 +412,8 @@ struct Performer::Visitor {
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };
     const auto found = std::ranges::find_if(*pods, lacks);
     if (found == pods->end()) return {};
-    return BehindItsWatch("pod " + PodKeyOf(found->name_space, found->name) + " has an address of block " + block.name);
+    return BehindItsWatch("pod " + NamespacedName(found->name_space, found->name) + " has an address of block " +
+                          block.name);
   }
 
   [[nodiscard]] Expected<bool> MayBeFreed(const FreedEntry& one, const ipam::Address& address) const {

@@ -16,7 +16,6 @@
 #include "crds/object_meta.h"
 #include "k8sclient/resource_version.h"
 #include "k8sclient/verbs.h"
-#include "reconciler/name_of.h"
 #include "reconciler/perform.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"

@@ -16,7 +16,6 @@
 #include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "reconciler/logging.h"
-#include "reconciler/name_of.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -37,8 +36,9 @@ std::string TextIn(const json& object, const char* key) {
 template <typename Seen>
 std::string NameIn(const json& object) {
   std::string name = TextIn(object, "name");
-  if constexpr (std::is_same_v<Seen, SeenPod>) return PodKeyOf(TextIn(object, "namespace"), name);
-  if constexpr (std::is_same_v<Seen, SeenAllocation>) return AllocationKeyOf(TextIn(object, "namespace"), name);
+  if constexpr (std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenAllocation>) {
+    return NamespacedName(TextIn(object, "namespace"), name);
+  }
   return name;
 }
 
