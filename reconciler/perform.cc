@@ -14,11 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "base/resource_version.h"
 #include "crds/allocation.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/quantity.h"
-#include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/ask_pods.h"
@@ -363,7 +363,7 @@ struct Performer::Visitor {
     const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
     if (!list) return std::unexpected(list.error());
     const std::uint64_t version =
-        k8sclient::ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*list, "metadata"), "resourceVersion"));
+        ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*list, "metadata"), "resourceVersion"));
     if (version == 0) return Fail(ErrorCode::kInternal, "the list of Leases has no resourceVersion");
     state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = version};
     return {};

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "base/resource_version.h"
 #include "crds/names.h"
-#include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "reconciler/logging.h"
 #include "reconciler/read_holders.h"
@@ -74,7 +74,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   void EndList(const std::string& resource_version) override {
     spdlog::debug("listed kind={} count={}", kind_, listed_.size());
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      mailbox_.ReplacePods(std::exchange(listed_, {}), k8sclient::ParseVersion(resource_version));
+      mailbox_.ReplacePods(std::exchange(listed_, {}), ParseVersion(resource_version));
     } else {
       mailbox_.Replace(std::exchange(listed_, {}));
     }
@@ -89,7 +89,7 @@ class Handler final : public k8sclient::ReflectorHandler {
 
   void Delete(json object) override {
     std::string name = NameIn<Seen>(object);
-    const std::uint64_t version = k8sclient::ParseVersion(TextIn(object, "resourceVersion"));
+    const std::uint64_t version = ParseVersion(TextIn(object, "resourceVersion"));
     if constexpr (std::is_same_v<Seen, SeenPod>) {
       if (auto last = ReadOne(std::move(object))) return mailbox_.ObserveDeletion(*std::move(last), version);
     }
@@ -98,7 +98,7 @@ class Handler final : public k8sclient::ReflectorHandler {
 
   void Reached(const std::string& resource_version) override {
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      if (const std::uint64_t version = k8sclient::ParseVersion(resource_version)) mailbox_.AdvancePodsTo(version);
+      if (const std::uint64_t version = ParseVersion(resource_version)) mailbox_.AdvancePodsTo(version);
     }
   }
 

@@ -16,12 +16,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/resource_version.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
 #include "crds/space.h"
 #include "ipam/block.h"
 #include "ipam/pool.h"
-#include "k8sclient/resource_version.h"
 #include "reconciler/allocations.h"
 #include "reconciler/nodes.h"
 #include "reconciler/pods.h"
@@ -111,12 +111,10 @@ inline AllocationKey NameOf(const SeenAllocation& one) { return NamespacedName(o
 inline const std::string& NameOf(const SeenLease& lease) { return lease.node; }
 
 // The version as a number. 0 for a kind whose objects only the watch puts into the world.
-inline std::uint64_t VersionOf(const SeenPool& pool) { return k8sclient::ParseVersion(pool.meta.resource_version); }
-inline std::uint64_t VersionOf(const crds::Space& space) {
-  return k8sclient::ParseVersion(space.meta.resource_version);
-}
-inline std::uint64_t VersionOf(const SeenBlock& block) { return k8sclient::ParseVersion(block.resource_version); }
-inline std::uint64_t VersionOf(const SeenNode& node) { return k8sclient::ParseVersion(node.resource_version); }
+inline std::uint64_t VersionOf(const SeenPool& pool) { return ParseVersion(pool.meta.resource_version); }
+inline std::uint64_t VersionOf(const crds::Space& space) { return ParseVersion(space.meta.resource_version); }
+inline std::uint64_t VersionOf(const SeenBlock& block) { return ParseVersion(block.resource_version); }
+inline std::uint64_t VersionOf(const SeenNode& node) { return ParseVersion(node.resource_version); }
 template <typename Seen>
 std::uint64_t VersionOf(const Seen& /*object*/) {
   return 0;
