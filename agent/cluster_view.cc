@@ -156,7 +156,7 @@ Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const 
     read = ++reads_;
     ++reading_;
   }
-  const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
+  const auto object = k8sclient::Get(api_, k8sclient::ObjectPath(crds::kPoolsPath, name), options);
   const Lock lock(mutex_);
   auto pool = Conclude(name, read, object);
   // Results without a UID matter only to GETs under way. Drop them afterwards: a tenant may invent any number of names.

@@ -49,7 +49,7 @@ bool Quarantine::MayHold(const ipam::Attachment& attachment) const {
 Expected<nlohmann::json> Quarantine::Read(const std::string& name, SteadyTime deadline) {
   auto object =
       k8sclient::Get(api_,
-                     std::string(crds::kBlocksPath) + k8sclient::Path({name}),
+                     k8sclient::ObjectPath(crds::kBlocksPath, name),
                      {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}});
   if (!object) return object;
   const Lock lock(mutex_);

@@ -92,6 +92,10 @@ std::string Path(std::initializer_list<std::string_view> segments) {
   return path;
 }
 
+std::string ObjectPath(std::string_view collection, std::string_view name) {
+  return std::string(collection) + Path({name});
+}
+
 Expected<json> Get(Api& api, const std::string& path, const CallOptions& options, std::string_view accept) {
   return CallForObject(api, {.path = path, .accept = accept}, options);
 }

@@ -48,6 +48,7 @@ constexpr std::chrono::seconds kWatchMax{10};
 // Time between two events of a pool with the same reason.
 constexpr std::chrono::minutes kPoolEventPeriod{1};
 
+using k8sclient::ObjectPath;
 using nlohmann::json;
 
 std::unexpected<Error> Vanished(const ObjectKey& key) { return Fail(ErrorCode::kNotFound, key + " is gone"); }
@@ -64,10 +65,6 @@ std::string AllocationsPath(const std::string& name_space) {
 }
 
 }  // namespace
-
-std::string ObjectPath(std::string_view collection, const std::string& name) {
-  return std::string(collection) + k8sclient::Path({name});
-}
 
 struct Performer::Visitor {
   k8sclient::Api& api;

@@ -16,7 +16,6 @@
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "k8sclient/verbs.h"
-#include "reconciler/perform.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -94,7 +93,7 @@ Expected<void> RelistBlocks(k8sclient::Api& api, World& world, const std::set<Ob
   const auto listed = ListBlockMetas(api, options);
   if (!listed) return std::unexpected(listed.error());
   for (const std::string& name : Compare(world, *listed, wanted)) {
-    auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
+    auto object = k8sclient::Get(api, k8sclient::ObjectPath(crds::kBlocksPath, name), options);
     if (!object && object.error().code == ErrorCode::kNotFound) {
       world.RemoveBlock(name);
       continue;
