@@ -73,11 +73,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
   void EndList(const std::string& resource_version) override {
     spdlog::debug("listed kind={} count={}", kind_, listed_.size());
-    if constexpr (std::is_same_v<Seen, SeenPod>) {
-      mailbox_.ReplacePods(std::exchange(listed_, {}), ParseVersion(resource_version));
-    } else {
-      mailbox_.Replace(std::exchange(listed_, {}));
-    }
+    mailbox_.Replace(std::exchange(listed_, {}), ParseVersion(resource_version));
   }
 
   void Upsert(json object) override {
