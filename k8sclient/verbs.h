@@ -26,7 +26,6 @@ namespace berth::k8sclient {
 
 struct ListOptions {
   std::string field_selector = {};
-  std::string label_selector = {};
   // Empty: a consistent list (about 100 ms if the last write changed another kind). "0": from the server's cache, of
   // any age. Another version: see resource_version_match.
   std::string resource_version = {};
