@@ -311,7 +311,7 @@ std::unique_ptr<WatchThread> Agent::WatchBlock(const std::string& block) {
   actions.upsert = [this, told](const json& object) {
     const auto meta = crds::ParseObjectMeta(object, crds::kBlockKind);
     if (!meta) return;
-    *told = VersionOf(meta->resource_version);
+    *told = ParseVersion(meta->resource_version);
     own_.ObserveVersion(meta->name, *told, clock_.Now() + kStepMax);
   };
   actions.listed = [this, block, told](const std::set<std::string>& names) {

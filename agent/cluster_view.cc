@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
-#include "agent/own_blocks.h"
 #include "base/mutex.h"
+#include "base/resource_version.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
@@ -35,7 +35,7 @@ ipam::PoolView ToPool(const json& object) {
 
 std::uint64_t VersionOf(const json& object) {
   const auto meta = crds::ParseObjectMeta(object, crds::kPoolKind);
-  return meta ? VersionOf(meta->resource_version) : 0;
+  return meta ? ParseVersion(meta->resource_version) : 0;
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ Expected<ipam::PoolView> ClusterView::ReadLatest(const std::string& name, const 
     read = ++reads_;
     ++reading_;
   }
-  const auto object = k8sclient::Get(api_, std::string(crds::kPoolsPath) + k8sclient::Path({name}), options);
+  const auto object = k8sclient::Get(api_, k8sclient::ObjectPath(crds::kPoolsPath, name), options);
   const Lock lock(mutex_);
   auto pool = Conclude(name, read, object);
   // Results without a UID matter only to GETs under way. Drop them afterwards: a tenant may invent any number of names.

@@ -11,9 +11,9 @@
 
 #include "agent/agent_store.h"
 #include "agent/call_runtime.h"
+#include "base/resource_version.h"
 #include "crds/block.h"
 #include "crds/names.h"
-#include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 
@@ -49,14 +49,14 @@ bool Quarantine::MayHold(const ipam::Attachment& attachment) const {
 Expected<nlohmann::json> Quarantine::Read(const std::string& name, SteadyTime deadline) {
   auto object =
       k8sclient::Get(api_,
-                     std::string(crds::kBlocksPath) + k8sclient::Path({name}),
+                     k8sclient::ObjectPath(crds::kBlocksPath, name),
                      {.deadline = std::min(deadline, std::chrono::steady_clock::now() + kRequestMax), .stop = {}});
   if (!object) return object;
   const Lock lock(mutex_);
   const auto known = blocks_.find(name);
   if (known == blocks_.end()) return object;
   const std::uint64_t version =
-      k8sclient::ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*object, "metadata"), "resourceVersion"));
+      ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*object, "metadata"), "resourceVersion"));
   if (version < read_versions_[name]) return object;  // another thread has read a newer text
   read_versions_[name] = version;
   known->second = object->dump();

@@ -3,7 +3,6 @@
 #include "agent_core/block_state.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <variant>
@@ -36,14 +35,6 @@ bool GivesAway(const BlockState& state, const Round& round, ipam::BlockOffset of
 }
 
 }  // namespace
-
-std::uint64_t VersionOf(std::string_view resource_version) {
-  std::uint64_t version = 0;
-  const char* const start = resource_version.data();
-  const char* const stop = start + resource_version.size();
-  // If the text is no number, or the number is too large, from_chars leaves `version` as it is.
-  return std::from_chars(start, stop, version).ptr == stop ? version : 0;
-}
 
 std::string TextAt(const ipam::Block& block, ipam::BlockOffset offset) {
   const auto found = block.allocations.find(offset);

@@ -15,10 +15,10 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent_core/retry_pause.h"
+#include "base/resource_version.h"
 #include "ipam/block.h"
 #include "ipam/change.h"
 
@@ -30,9 +30,7 @@ struct Now {
   std::chrono::nanoseconds since_boot{};
 };
 
-// The number in a resourceVersion; 0 if the text is no decimal number. Versions of one kind are ordered (KEP-5504).
-[[nodiscard]] std::uint64_t VersionOf(std::string_view resource_version);
-[[nodiscard]] inline std::uint64_t VersionOf(const ipam::Block& block) { return VersionOf(block.resource_version); }
+[[nodiscard]] inline std::uint64_t VersionOf(const ipam::Block& block) { return ParseVersion(block.resource_version); }
 
 // Identifies a change or a handed-out address. 0: no caller asks for the outcome.
 using ChangeId = std::uint64_t;

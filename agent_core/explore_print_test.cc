@@ -109,7 +109,7 @@ void ExploredWorld::HashBlock(std::size_t block, Hasher& out) const {
   out.KnowVersion(at.newest);
   out.Know(state.view);
   out.Know(state.observed);
-  if (state.doubt_version) out.KnowVersion(VersionOf(*state.doubt_version));
+  if (state.doubt_version) out.KnowVersion(ParseVersion(*state.doubt_version));
   for (const Round& round : state.rounds) out.Know(round.before);
   out.AddBlock(*at.stored);
   out.AddVersion(at.newest);
@@ -137,7 +137,7 @@ void ExploredWorld::HashState(const BlockState& state, Hasher& out) const {
                state.observed != nullptr,
                state.foreign_agent.has_value(),
                state.foreign_agent && state.foreign_agent->came_back});
-  if (state.doubt_version) out.AddVersion(VersionOf(*state.doubt_version));
+  if (state.doubt_version) out.AddVersion(ParseVersion(*state.doubt_version));
   for (const auto* attachments : {&state.in_doubt, &state.attachments_in_flight}) {
     out.Add('d', attachments->size());
     for (const ipam::Attachment& one : *attachments) out.AddAttachment(one);

@@ -201,10 +201,5 @@ TEST(HasDeferred, IsTrueUntilTheDeferredChangeIsWritten) {
   EXPECT_FALSE(one.core.HasDeferred());
 }
 
-TEST(Version, IsANumberOrNothing) {
-  EXPECT_EQ(VersionOf("17"), 17U);
-  for (const char* const other : {"", "abc", "17a", "-1", "99999999999999999999"}) EXPECT_EQ(VersionOf(other), 0U);
-}
-
 }  // namespace
 }  // namespace berth::agent_core

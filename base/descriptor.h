@@ -10,23 +10,23 @@ namespace berth {
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     Close();
-    number_ = std::exchange(other.number_, -1);
+    descriptor_ = std::exchange(other.descriptor_, -1);
     return *this;
   }
   ~Descriptor() { Close(); }
 
   void Close() {
-    if (number_ >= 0) close(std::exchange(number_, -1));
+    if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
   }
-  [[nodiscard]] bool is_open() const { return number_ >= 0; }
-  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
 
  private:
-  int number_ = -1;
+  int descriptor_ = -1;
 };
 
 }  // namespace berth

@@ -180,7 +180,7 @@ Expected<std::string> Releaser::Perform(const Release& release) {
     if (!live) return std::unexpected(live.error());
     const auto after = Released(*use, *live, release.is_sure, *now_ms);
     if (!after) return std::unexpected(after.error());
-    const std::string path = std::string(crds::kBlocksPath) + k8sclient::Path({use->block->name});
+    const std::string path = k8sclient::ObjectPath(crds::kBlocksPath, use->block->name);
     const auto written = k8sclient::MergePatch(api_, path, crds::BlockMergePatch(*use->block, *after), Soon());
     const bool is_conflict = !written && written.error().code == ErrorCode::kConflict;
     if (!written && !is_conflict) return std::unexpected(written.error());

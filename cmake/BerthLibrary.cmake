@@ -154,8 +154,8 @@ function(berth_library folder)
 endfunction()
 
 # berth_part(<name> <source>... [PUBLIC libs...]): the target berth_<name> of some of a folder's sources, for folders that may use
-# only these sources. It publishes only the headers with the same names. The folder's berth_library EXCLUDEs the sources, links
-# the part, and tests it.
+# only these sources. It publishes only the headers with the same names, and headers among the sources. The folder's
+# berth_library EXCLUDEs the sources, links the part, and tests it.
 function(berth_part name)
   cmake_parse_arguments(ARG "" "" "PUBLIC" ${ARGN})
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -165,6 +165,7 @@ function(berth_part name)
     string(REGEX REPLACE "cc$" "h" header ${source})
     file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${header} ${root}/${folder}/${header} SYMBOLIC)
   endforeach()
+  list(FILTER ARG_UNPARSED_ARGUMENTS EXCLUDE REGEX "\\.h$")
   berth_together(sources ${name} ${ARG_UNPARSED_ARGUMENTS})
   add_library(berth_${name} STATIC ${sources})
   target_include_directories(berth_${name} PUBLIC ${root})

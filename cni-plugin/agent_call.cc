@@ -76,7 +76,7 @@ Expected<ipam::Dns> ReadResolvConf(const std::string& path) {
   if (!file.is_open()) {
     return Fail(ErrorCode::kIo, "ipam.resolvConf: read " + Quoted(path) + ": " + std::strerror(errno));
   }
-  const auto text = ReadAll(file.number(), kResolvConfBytesMax, Quoted(path));
+  const auto text = ReadAll(file.descriptor(), kResolvConfBytesMax, Quoted(path));
   if (!text) return std::unexpected(text.error().Within("ipam.resolvConf"));
   if (text->size() > kResolvConfBytesMax) {
     return Fail(ErrorCode::kIo, "ipam.resolvConf: " + Quoted(path) + " is larger than 1 MiB");

@@ -37,9 +37,9 @@ class FolderWatch {
 
   // Waits for a change in the folder, but at most kLookAgain, and not beyond `deadline`.
   void Await(Deadline deadline) {
-    if (!cni_plugin::Await(inotify_.number(), POLLIN, std::min(deadline, Deadline::In(kLookAgain)))) return;
+    if (!cni_plugin::Await(inotify_.descriptor(), POLLIN, std::min(deadline, Deadline::In(kLookAgain)))) return;
     std::array<char, 4096> events{};
-    while (read(inotify_.number(), events.data(), events.size()) > 0) {
+    while (read(inotify_.descriptor(), events.data(), events.size()) > 0) {
     }
     WatchNearest();
   }
@@ -50,7 +50,7 @@ class FolderWatch {
     std::string folder = path_;
     do {
       folder.resize(folder.rfind('/'));
-    } while (!folder.empty() && inotify_add_watch(inotify_.number(), folder.c_str(), IN_CREATE | IN_MOVED_TO) < 0);
+    } while (!folder.empty() && inotify_add_watch(inotify_.descriptor(), folder.c_str(), IN_CREATE | IN_MOVED_TO) < 0);
   }
 
   const std::string& path_;
@@ -112,8 +112,8 @@ std::expected<Descriptor, int> Connect(const std::string& path, Deadline deadlin
         std::max(std::chrono::ceil<std::chrono::microseconds>(deadline.Left()), std::chrono::microseconds(1));
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
     const timeval limit{.tv_sec = seconds.count(), .tv_usec = (left - seconds).count()};
-    setsockopt(connection.number(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    if (connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    setsockopt(connection.descriptor(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    if (connect(connection.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
       return connection;
     }
     if (errno != EINTR) return std::unexpected(errno);
@@ -135,13 +135,13 @@ std::expected<Descriptor, int> ConnectWhenThere(const std::string& path, Deadlin
 
 Expected<AgentAnswer> Exchange(const Descriptor& connection, std::string_view request, Deadline deadline) {
   std::size_t sent = 0;
-  const int failure = SendAll(connection.number(), request, deadline, sent);
+  const int failure = SendAll(connection.descriptor(), request, deadline, sent);
   if (failure != 0 && sent == 0) {
     return Fail(ErrorCode::kUnavailable, "send to berth-agent: " + ErrnoText(failure), "nothing was sent");
   }
   if (failure == EAGAIN) return Unknown("berth-agent has not read the call in time");
   // Read the answer even if SendAll has failed: an agent that closes the connection early may have answered before.
-  return Receive(connection.number(), deadline);
+  return Receive(connection.descriptor(), deadline);
 }
 
 }  // namespace berth::cni_plugin

@@ -34,7 +34,7 @@ Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::str
   const Descriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   if (!opened.is_open() && errno == ENOENT) return std::vector<cni::PathRule>();
   struct stat status{};
-  if (!opened.is_open() || fstat(opened.number(), &status) != 0) {
+  if (!opened.is_open() || fstat(opened.descriptor(), &status) != 0) {
     return Fail(ErrorCode::kIo, file + ": " + std::strerror(errno));
   }
   const bool is_roots = status.st_uid == 0 || status.st_uid == geteuid();
@@ -43,7 +43,7 @@ Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::str
                 file + " has no effect: it must be a file of root that nobody else may write",
                 "chown root " + file + "; chmod 644 " + file);
   }
-  auto text = ReadAll(opened.number(), kFileBytesMax, file);
+  auto text = ReadAll(opened.descriptor(), kFileBytesMax, file);
   if (!text) return std::unexpected(text.error());
   return cni::ParseRules(*text, field);
 }

@@ -69,7 +69,7 @@ class UndeliveredAdd : public Orphan {
   std::vector<json> Requests(const std::string& fields) {
     Descriptor listener = Listen(socket_);
     PluginProcess process(BerthCall("ADD", Configuration(socket_)));
-    pollfd waited{.fd = listener.number(), .events = POLLIN, .revents = 0};
+    pollfd waited{.fd = listener.descriptor(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(poll(&waited, 1, 10'000), 1);
     AwaitSent(process);
     process.CloseOutput();

@@ -52,8 +52,8 @@ CallLog::CallLog(const std::string& file, cni::LogLevel level)
     opened = Descriptor(open(file.c_str(), kFlags, 0640));
   }
   struct stat status{};
-  const bool is_file = opened.is_open() && fstat(opened.number(), &status) == 0 && S_ISREG(status.st_mode);
-  if (is_file && dup2(opened.number(), STDERR_FILENO) >= 0) return;
+  const bool is_file = opened.is_open() && fstat(opened.descriptor(), &status) == 0 && S_ISREG(status.st_mode);
+  if (is_file && dup2(opened.descriptor(), STDERR_FILENO) >= 0) return;
   const std::string complaint = "berth: ipam.logFile " + file + " cannot be opened, so the log goes to stderr\n";
   static_cast<void>(!write(STDERR_FILENO, complaint.data(), complaint.size()));
 }

@@ -47,8 +47,8 @@ inline Descriptor Listen(const std::string& path, int backlog = 64) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  if (bind(listener.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      listen(listener.number(), backlog) != 0) {
+  if (bind(listener.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      listen(listener.descriptor(), backlog) != 0) {
     throw std::runtime_error("listen on " + path);
   }
   return listener;
@@ -93,7 +93,7 @@ class ScriptedAgent {
   // Handles the connections that wait, stops, and returns the bodies of all requests.
   std::vector<nlohmann::json> Stop() {
     if (thread_.joinable()) {
-      eventfd_write(stop_.number(), 1);
+      eventfd_write(stop_.descriptor(), 1);
       thread_.join();
       held_.clear();
     }
@@ -103,22 +103,22 @@ class ScriptedAgent {
  private:
   void Serve() {
     while (true) {
-      std::array<pollfd, 2> waited = {{{listener_.number(), POLLIN, 0}, {stop_.number(), POLLIN, 0}}};
+      std::array<pollfd, 2> waited = {{{listener_.descriptor(), POLLIN, 0}, {stop_.descriptor(), POLLIN, 0}}};
       poll(waited.data(), waited.size(), -1);
       for (Descriptor connection = Accept(); connection.is_open(); connection = Accept()) React(std::move(connection));
       if (waited[1].revents != 0) return;
     }
   }
 
-  Descriptor Accept() { return Descriptor(accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC)); }
+  Descriptor Accept() { return Descriptor(accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC)); }
 
   void React(Descriptor connection) {
     const Reaction reaction = next_ < script_.size() ? script_[next_] : Closes();
     ++next_;
-    if (reaction.reads) ReadRequest(connection.number());
+    if (reaction.reads) ReadRequest(connection.descriptor());
     std::string_view bytes = reaction.bytes;
     while (!bytes.empty()) {
-      const ssize_t sent = send(connection.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent = send(connection.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) break;
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }

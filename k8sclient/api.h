@@ -23,11 +23,11 @@
 
 namespace berth::k8sclient {
 
-enum class Method : std::uint8_t { kGet, kPost, kPut, kPatch, kDelete };
+enum class Method : std::uint8_t { kGet, kPost, kPatch, kDelete };
 
 // "GET", for messages and for the wire.
 [[nodiscard]] constexpr std::string_view ToString(Method method) {
-  constexpr std::array<std::string_view, 5> kNames = {"GET", "POST", "PUT", "PATCH", "DELETE"};
+  constexpr std::array<std::string_view, 4> kNames = {"GET", "POST", "PATCH", "DELETE"};
   return kNames.at(static_cast<std::size_t>(method));
 }
 

@@ -50,8 +50,8 @@ class Child {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out_end.number(), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err_end.number(), STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out_end.descriptor(), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err_end.descriptor(), STDERR_FILENO);
     // Otherwise the child would inherit the sockets with which libcurl wakes itself.
     posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
     posix_spawnattr_t attributes;
@@ -86,8 +86,9 @@ class Child {
         return Fail(ErrorCode::kTimeout, "run \"" + command.program + "\": took too long");
       }
       // poll ignores closed descriptors, whose number is -1.
-      std::array<pollfd, 3> polled{
-          {{out_.pipe.number(), POLLIN, 0}, {err_.pipe.number(), POLLIN, 0}, {process_.number(), POLLIN, 0}}};
+      std::array<pollfd, 3> polled{{{out_.pipe.descriptor(), POLLIN, 0},
+                                    {err_.pipe.descriptor(), POLLIN, 0},
+                                    {process_.descriptor(), POLLIN, 0}}};
       const auto wait_ms = pid_ < 0 ? 0 : std::min<std::int64_t>(left.count(), kStopCheckMs);
       const int ready = poll(polled.data(), polled.size(), static_cast<int>(wait_ms));
       if (ready > 0 && polled[0].revents != 0) out_.Read();
@@ -113,7 +114,7 @@ class Child {
     // return at once for it.
     void Read() {
       std::array<char, 4096> chunk{};
-      const ssize_t got = read(pipe.number(), chunk.data(), chunk.size());
+      const ssize_t got = read(pipe.descriptor(), chunk.data(), chunk.size());
       if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
       if (got == 0) pipe.Close();
     }

@@ -26,7 +26,7 @@ Expected<std::string> ReadWholeFile(const std::string& path) {
   std::array<char, 16384> chunk{};
   ssize_t got = 1;
   while (file.is_open() && got != 0 && text.size() <= kFileBytesMax) {
-    got = read(file.number(), chunk.data(), chunk.size());
+    got = read(file.descriptor(), chunk.data(), chunk.size());
     if (got < 0 && errno != EINTR) break;
     if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
   }

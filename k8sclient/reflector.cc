@@ -21,6 +21,7 @@ constexpr milliseconds kFirstWait{800};
 constexpr milliseconds kLongestWait{30'000};
 constexpr int kDoublingsMax = 6;
 constexpr std::chrono::seconds kWatchAtLeast{300};  // to 600 s, at random, so that watches do not end together
+constexpr std::chrono::seconds kListMax{60};
 constexpr std::chrono::seconds kSuspiciouslyShort{1};
 constexpr milliseconds kAtOnce{1};  // if an event came within this time, the Reflector did not have to wait for it
 constexpr int kExactFailuresMax = 3;
@@ -73,7 +74,6 @@ void Reflector::WaitAfter(const Error& error, const std::stop_token& stop) {
 
 Expected<void> Reflector::List(const std::stop_token& stop) {
   ListOptions list{.field_selector = options_.field_selector,
-                   .label_selector = options_.label_selector,
                    .accept = options_.metadata_only ? kPartialMetadataList : kJson};
   if (next_list_ == NextList::kAny) {
     list.resource_version = "0";
@@ -82,7 +82,7 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
     list.resource_version = resource_version_;
     list.resource_version_match = next_list_ == NextList::kExact ? "Exact" : "NotOlderThan";
   }
-  const CallOptions call{.deadline = clock_.Now() + options_.list_max, .stop = stop};
+  const CallOptions call{.deadline = clock_.Now() + kListMax, .stop = stop};
   Expected<std::string> version = ListEach(
       api_,
       options_.path,
@@ -104,8 +104,7 @@ Expected<void> Reflector::CheckVersion(const std::stop_token& stop) {
       .path = options_.path,
       .query = {{"limit", "1"}, {"resourceVersion", resource_version_}, {"resourceVersionMatch", "NotOlderThan"}},
       .accept = kPartialMetadataList};
-  const Expected<Response> answer =
-      api_.Call(request, {.deadline = clock_.Now() + options_.list_max, .stop = stop, .body = {}});
+  const Expected<Response> answer = api_.Call(request, {.deadline = clock_.Now() + kListMax, .stop = stop, .body = {}});
   if (!answer) return std::unexpected(answer.error());
   if (!answer->ok()) return std::unexpected(ToError(request, *answer));
   next_list_ = NextList::kNone;
@@ -121,20 +120,18 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
                             {"timeoutSeconds", std::to_string(seconds.count())}},
                   .accept = options_.metadata_only ? kPartialMetadata : kJson};
   if (!options_.field_selector.empty()) request.query.emplace_back("fieldSelector", options_.field_selector);
-  if (!options_.label_selector.empty()) request.query.emplace_back("labelSelector", options_.label_selector);
   const auto began = clock_.Now();
   auto read_at = began;  // when the last event was handled
   bool heard = false;
   Expected<void> failure;
-  const Expected<Response> ended =
-      api_.Watch(request, {.idle_max = options_.idle_max, .stop = stop}, [&](std::string_view line) {
-        const bool was_awaited = clock_.Now() - read_at > kAtOnce;
-        const bool go_on = TakeEvent(line, failure);
-        heard = heard || go_on;
-        if (go_on && was_awaited && options_.pause > milliseconds(0)) clock_.Sleep(options_.pause, stop);
-        read_at = clock_.Now();
-        return go_on;
-      });
+  const Expected<Response> ended = api_.Watch(request, {.stop = stop}, [&](std::string_view line) {
+    const bool was_awaited = clock_.Now() - read_at > kAtOnce;
+    const bool go_on = TakeEvent(line, failure);
+    heard = heard || go_on;
+    if (go_on && was_awaited && options_.pause > milliseconds(0)) clock_.Sleep(options_.pause, stop);
+    read_at = clock_.Now();
+    return go_on;
+  });
   if (heard) failures_ = 0;
   if (!failure) return failure;
   if (!ended) return std::unexpected(ended.error());

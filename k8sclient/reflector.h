@@ -51,7 +51,6 @@ class ReflectorHandler {
 struct ReflectorOptions {
   std::string path;  // path of the collection
   std::string field_selector = {};
-  std::string label_selector = {};
   bool metadata_only = false;  // PartialObjectMetadata
   FieldRule fields = {};       // which fields to read in watch events (not in lists)
   bool in_pages = false;       // for a large collection
@@ -60,8 +59,6 @@ struct ReflectorOptions {
   // Begin with the collection at this version, so that the handler gets all later changes as events. If the server has
   // forgotten this version, or `since` is empty, begin with the present collection.
   std::string since = {};
-  std::chrono::milliseconds list_max = std::chrono::seconds(60);
-  std::chrono::milliseconds idle_max = std::chrono::minutes(3);
 };
 
 class Reflector {

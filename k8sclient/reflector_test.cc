@@ -177,9 +177,8 @@ TEST_F(ReflectorTest, BeginsWithTheCollectionAtTheVersionOfSince) {
   EXPECT_EQ(recorder_.reached, "9");
 }
 
-TEST_F(ReflectorTest, SendsSelectorsBookmarksAndATimeLimitWithTheWatch) {
+TEST_F(ReflectorTest, SendsTheSelectorBookmarksAndATimeLimitWithTheWatch) {
   options_.field_selector = "metadata.name=a";
-  options_.label_selector = "x=y";
   options_.metadata_only = true;
   lists_ = {ListOf({}, "10")};
   RunScripts();
@@ -189,7 +188,6 @@ TEST_F(ReflectorTest, SendsSelectorsBookmarksAndATimeLimitWithTheWatch) {
   EXPECT_EQ(QueryValue(list, "fieldSelector"), "metadata.name=a");
   EXPECT_EQ(watch.accept, kPartialMetadata);
   EXPECT_EQ(QueryValue(watch, "fieldSelector"), "metadata.name=a");
-  EXPECT_EQ(QueryValue(watch, "labelSelector"), "x=y");
   EXPECT_EQ(QueryValue(watch, "allowWatchBookmarks"), "true");
   EXPECT_EQ(QueryValue(watch, "timeoutSeconds"), "300");
 }

@@ -54,7 +54,6 @@ Request WriteRequest(Method method, const std::string& path, const json& object)
 Query ListQuery(const ListOptions& list, const std::string& continue_token) {
   Query query;
   if (!list.field_selector.empty()) query.emplace_back("fieldSelector", list.field_selector);
-  if (!list.label_selector.empty()) query.emplace_back("labelSelector", list.label_selector);
   if (list.page_size > 0) query.emplace_back("limit", std::to_string(list.page_size));
   if (!continue_token.empty()) {
     query.emplace_back("continue", continue_token);  // the token contains the version: the server refuses both
@@ -90,6 +89,10 @@ std::string Path(std::initializer_list<std::string_view> segments) {
     path += segment == "." ? "/%2E" : segment == ".." ? "/%2E%2E" : "/" + PercentEncode(segment);
   }
   return path;
+}
+
+std::string ObjectPath(std::string_view collection, std::string_view name) {
+  return std::string(collection) + Path({name});
 }
 
 Expected<json> Get(Api& api, const std::string& path, const CallOptions& options, std::string_view accept) {

@@ -21,10 +21,11 @@ namespace berth::k8sclient {
 // Percent-encodes each segment and joins the segments to a path: Path({"apis", "ipam.berth.dev", "v1alpha1", "ippools",
 // name}).
 [[nodiscard]] std::string Path(std::initializer_list<std::string_view> segments);
+// The path of one object of a collection.
+[[nodiscard]] std::string ObjectPath(std::string_view collection, std::string_view name);
 
 struct ListOptions {
   std::string field_selector = {};
-  std::string label_selector = {};
   // Empty: a consistent list (about 100 ms if the last write changed another kind). "0": from the server's cache, of
   // any age. Another version: see resource_version_match.
   std::string resource_version = {};

@@ -29,10 +29,6 @@ constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
 // Time limit of one request. Other calls of the node wait while a request hangs, and ipam.timeoutSeconds may be 600.
 constexpr std::chrono::seconds kRequestMax{20};
 
-std::string ObjectPath(std::string_view collection, std::string_view name) {
-  return std::string(collection) + k8sclient::Path({name});
-}
-
 Expected<BlockView> ToView(Expected<ipam::Block> block) {
   if (!block) return std::unexpected(block.error());
   return std::make_shared<const ipam::Block>(*std::move(block));
@@ -44,7 +40,7 @@ Expected<ipam::Block> Parse(const Expected<json>& object) {
 }
 
 Expected<ipam::Block> GetBlock(k8sclient::Api& api, const std::string& name, const k8sclient::CallOptions& options) {
-  const auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
+  const auto object = k8sclient::Get(api, k8sclient::ObjectPath(crds::kBlocksPath, name), options);
   if (!object) return std::unexpected(object.error().Within("get ipblock " + name));
   auto block = crds::ParseBlock(*object);
   // If berth cannot parse the block, kConflict makes an ADD leave this block alone and try another.
@@ -61,7 +57,7 @@ Expected<BlockView> ReadBlock(k8sclient::Api& api, const std::string& name, cons
 Expected<BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before, const ipam::Block& after,
                                const k8sclient::CallOptions& options, bool asks_for_all) {
   const auto answer = k8sclient::MergePatch(api,
-                                            ObjectPath(crds::kBlocksPath, before.name),
+                                            k8sclient::ObjectPath(crds::kBlocksPath, before.name),
                                             crds::BlockMergePatch(before, after),
                                             options,
                                             asks_for_all ? k8sclient::kJson : k8sclient::kPartialMetadata);
@@ -221,7 +217,7 @@ Expected<std::vector<json>> DirectStore::ReadPoolObjects(std::span<const std::st
     return objects;
   }
   for (const std::string& name : names) {
-    k8sclient::Request request{.path = ObjectPath(crds::kPoolsPath, name)};
+    k8sclient::Request request{.path = k8sclient::ObjectPath(crds::kPoolsPath, name)};
     if (is_hint) request.query = {{"resourceVersion", "0"}};
     auto object = k8sclient::Get(api_, request, RequestOptions());
     if (!object && object.error().code == ErrorCode::kNotFound) break;

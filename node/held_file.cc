@@ -8,8 +8,6 @@
 #include <string>
 #include <sys/file.h>
 #include <sys/time.h>
-#include <unistd.h>
-#include <utility>
 
 namespace berth::node {
 
@@ -41,20 +39,6 @@ class Alarm {
 };
 
 }  // namespace
-
-HeldFile::HeldFile(HeldFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-HeldFile& HeldFile::operator=(HeldFile&& other) noexcept {
-  if (this != &other) {
-    Close();
-    descriptor_ = std::exchange(other.descriptor_, -1);
-  }
-  return *this;
-}
-
-void HeldFile::Close() {
-  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
-}
 
 Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline) {
   if (flock(file.descriptor(), LOCK_EX | LOCK_NB) == 0) return true;

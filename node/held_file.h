@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 namespace berth::node {
@@ -21,20 +22,7 @@ inline constexpr BootNanos kNanosPerSecond = 1'000'000'000;
   return static_cast<BootNanos>(now.tv_sec) * kNanosPerSecond + now.tv_nsec;
 }
 
-class HeldFile {
- public:
-  HeldFile() = default;
-  explicit HeldFile(int descriptor) : descriptor_(descriptor) {}
-  HeldFile(HeldFile&& other) noexcept;
-  HeldFile& operator=(HeldFile&& other) noexcept;
-  ~HeldFile() { Close(); }
-  void Close();
-  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_ = -1;
-};
+using HeldFile = Descriptor;
 
 // Waits for the file's exclusive lock until `deadline`; the kernel serves waiting processes in order. False: other
 // processes held the lock until `deadline`. If `deadline` has passed already, LockExclusively does not wait. While it

@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/resource_version.h"
 #include "crds/block.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
-#include "k8sclient/resource_version.h"
 
 namespace berth::node {
 
@@ -94,8 +94,7 @@ void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const
 bool RecentView::IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const {
   const auto record = is_kept_ ? Load(directory_, kProvedNote, std::chrono::nanoseconds::max()) : std::nullopt;
   return record && std::ranges::any_of(record->objects, [&](const json& proof) {
-           return TextIn(proof, kProofBlock) == block_uid &&
-                  !k8sclient::IsOlder(pool.resource_version, TextIn(proof, kProofPool));
+           return TextIn(proof, kProofBlock) == block_uid && !IsOlder(pool.resource_version, TextIn(proof, kProofPool));
          });
 }
 

@@ -5,16 +5,16 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ipam/address.h"
 #include "ipam/entry.h"
+#include "reconciler/pods.h"
 
 namespace berth::reconciler {
 
-// "<namespace>/<name>"
-using AllocationKey = std::string;
-[[nodiscard]] AllocationKey AllocationKeyOf(const std::string& name_space, const std::string& name);
+using AllocationKey = std::string;  // NamespacedName
 
 struct SeenAllocation {
   std::string name_space;
@@ -33,8 +33,14 @@ struct SeenAllocation {
 
 class Allocations {
  public:
-  void Put(SeenAllocation allocation);
-  void Remove(const AllocationKey& key);
+  void Put(SeenAllocation allocation) {
+    AllocationKey key = NamespacedName(allocation.name_space, allocation.name);
+    touched_.push_back(key);
+    all_.insert_or_assign(std::move(key), std::move(allocation));
+  }
+  void Remove(const AllocationKey& key) {
+    if (all_.erase(key) != 0) touched_.push_back(key);
+  }
 
   [[nodiscard]] const std::map<AllocationKey, SeenAllocation>& all() const { return all_; }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backoff: how long the controller waits after a failure before it tries an object again.
+// Backoff: how long the controller waits after a failure before it tries an object again. NodePatches: limits how many
+// patches of Nodes the controller sends.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -43,6 +45,28 @@ class Backoff {
     Time not_before = Time::min();
   };
   std::map<std::string, Wait> waits_;
+};
+
+class NodePatches {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit NodePatches(int per_second = 20)
+      : interval_(std::chrono::nanoseconds(std::chrono::seconds(1)) / per_second) {}
+
+  // Call before each patch. False: the limit is reached, so the patch must wait.
+  [[nodiscard]] bool Take(Time now) {
+    next_ = std::max(next_, now - (kBurst - 1) * interval_);
+    if (now < next_) return false;
+    next_ += interval_;
+    return true;
+  }
+
+ private:
+  static constexpr int kBurst = 100;
+
+  std::chrono::nanoseconds interval_;
+  Time next_ = Time::min();  // when the next patch would be due without bursts
 };
 
 }  // namespace berth::reconciler

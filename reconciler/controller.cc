@@ -37,7 +37,7 @@ constexpr std::chrono::milliseconds kHangsFrom{1'900};
 // If an action hangs, all actions of its kind wait at least this many times as long as its request took. So the hanging
 // actions of one kind take at most a third of the controller's time.
 constexpr int kHangingFactor = 2;
-// Pause of all patches of Nodes after the limit was reached (node_patches.h).
+// Pause of all patches of Nodes after the limit was reached (NodePatches).
 constexpr std::chrono::milliseconds kAfterPatches{100};
 // Time that a pass spends on one kind of background actions.
 constexpr std::chrono::milliseconds kBackgroundPerPass{500};

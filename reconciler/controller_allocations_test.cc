@@ -48,7 +48,7 @@ class ControllerAllocationsTest : public ControllerTest {
     std::map<AllocationKey, SeenAllocation> view;
     for (const json& object : server_->Objects(kAllocations)) {
       SeenAllocation seen = ReadAllocation(object).value();
-      view.emplace(AllocationKeyOf(seen.name_space, seen.name), seen);
+      view.emplace(NamespacedName(seen.name_space, seen.name), seen);
     }
     mailbox_->Replace(std::move(view));
   }

@@ -41,15 +41,9 @@ std::string Identity() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   std::random_device random;
-  std::string uuid;
-  for (int i = 0; i < 4; ++i) uuid += fmt::format("{:08x}", random());
-  return fmt::format("{}_{}-{}-{}-{}-{}",
-                     host.data(),
-                     uuid.substr(0, 8),
-                     uuid.substr(8, 4),
-                     uuid.substr(12, 4),
-                     uuid.substr(16, 4),
-                     uuid.substr(20));
+  const auto four = [&random] { return random() % 0x1'0000; };
+  return fmt::format(
+      "{}_{:08x}-{:04x}-{:04x}-{:04x}-{:04x}{:08x}", host.data(), random(), four(), four(), four(), four(), random());
 }
 
 Expected<std::unique_ptr<k8sclient::Api>> Connect(const Options& options) {

@@ -183,7 +183,7 @@ class Storm {
     const std::vector<json> objects = api_.Objects(std::string(collection));
     if (objects.empty()) return;
     const std::string name = objects[Below(static_cast<unsigned>(objects.size()))]["metadata"]["name"];
-    static_cast<void>(k8sclient::Delete(api_, ObjectPath(collection, name), {}, {}));
+    static_cast<void>(k8sclient::Delete(api_, k8sclient::ObjectPath(collection, name), {}, {}));
   }
 
   ipam::HeldEntry NewEntry() {
@@ -223,7 +223,7 @@ class Storm {
   void Verify(std::string attachment) {  // NOLINT(performance-unnecessary-value-param): it is erased below
     const Taken taken = claims_.at(attachment);
     claims_.erase(attachment);
-    const auto read = k8sclient::Get(api_, ObjectPath(crds::kPoolsPath, taken.pool), {});
+    const auto read = k8sclient::Get(api_, k8sclient::ObjectPath(crds::kPoolsPath, taken.pool), {});
     if (read) {
       const SeenPool pool = ReadPool(*read).value();
       pools_seen_.insert_or_assign(taken.pool, pool);
@@ -272,7 +272,7 @@ class Storm {
   }
 
   void RemoveEntry(const std::string& name, const std::string& attachment) {
-    const auto read = k8sclient::Get(api_, ObjectPath(crds::kBlocksPath, name), {});
+    const auto read = k8sclient::Get(api_, k8sclient::ObjectPath(crds::kBlocksPath, name), {});
     ASSERT_TRUE(read.has_value()) << "block " << name << " went with an entry in it";
     const ipam::Block before = crds::ParseBlock(*read).value();
     ipam::Block after = before;
@@ -282,7 +282,7 @@ class Storm {
 
   bool Patch(const ipam::Block& before, const ipam::Block& after) {
     const json patch = crds::BlockMergePatch(before, after);
-    return k8sclient::MergePatch(api_, ObjectPath(crds::kBlocksPath, before.name), patch, {}).has_value();
+    return k8sclient::MergePatch(api_, k8sclient::ObjectPath(crds::kBlocksPath, before.name), patch, {}).has_value();
   }
 
   std::int64_t NowMs() {

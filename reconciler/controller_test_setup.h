@@ -23,7 +23,7 @@
 #include "reconciler/controller.h"
 #include "reconciler/events.h"
 #include "reconciler/read_objects.h"
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 
@@ -91,7 +91,7 @@ class ControllerTest : public testing::Test {
   // As kubectl would do it.
   void Delete(std::string_view collection, const std::string& name) {
     is_user_ = true;
-    ASSERT_TRUE(k8sclient::Delete(*server_, ObjectPath(collection, name), {}, {}).has_value());
+    ASSERT_TRUE(k8sclient::Delete(*server_, k8sclient::ObjectPath(collection, name), {}, {}).has_value());
     is_user_ = false;
   }
 

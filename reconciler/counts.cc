@@ -129,7 +129,7 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
       if (resource != resource_of_.end() && IsOf(entry, pod)) ++addresses[resource->second];
     }
   };
-  count(PodKeyOf(pod.name_space, pod.name));
+  count(NamespacedName(pod.name_space, pod.name));
   count(pod.uid);
   for (const UnitRequest& need : NeedsOf(pod)) {
     Tally& of_resource = tally[need.resource];

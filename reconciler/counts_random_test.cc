@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "ipam/seeded.h"
-#include "reconciler/counts_world.h"
+#include "reconciler/counts_world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

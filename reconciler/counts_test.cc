@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "crds/quantity.h"
-#include "reconciler/counts_world.h"
+#include "reconciler/counts_world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

@@ -13,7 +13,7 @@ namespace {
 constexpr std::chrono::milliseconds kPassesApart{100};
 
 AllocationKey KeyOf(const ipam::HeldEntry& entry) {
-  return AllocationKeyOf(entry.pod_namespace, crds::AllocationName(entry.pod, entry.attachment));
+  return NamespacedName(entry.pod_namespace, crds::AllocationName(entry.pod, entry.attachment));
 }
 
 bool NamesPod(const ipam::HeldEntry& entry) { return !entry.pod_namespace.empty() && !entry.pod.empty(); }
@@ -144,7 +144,7 @@ AllocationFacts AllocationDecider::FactsOf(const AllocationScope& scope, const A
   facts.is_settled = holding.settled <= now;
   for (const EntryKey& one : holding.entries) {
     const HeldEntries::Entry entry = scope.held.At(one);
-    const SeenPod* pod = scope.world.pods.Find(PodKeyOf(entry.held.pod_namespace, entry.held.pod));
+    const SeenPod* pod = scope.world.pods.Find(NamespacedName(entry.held.pod_namespace, entry.held.pod));
     if (pod == nullptr || entry.held.uid.empty() || pod->identity() != entry.held.uid) continue;
     if (pod->node != entry.node()) continue;
     facts.pod = pod;

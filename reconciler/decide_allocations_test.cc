@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "reconciler/decide_blocks.h"
 #include "reconciler/decide_demand.h"
-#include "reconciler/numbers_world.h"
+#include "reconciler/numbers_world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "crds/quantity.h"
 #include "reconciler/decide_drain.h"
-#include "reconciler/numbers_world.h"
+#include "reconciler/numbers_world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

@@ -80,8 +80,8 @@ Judged JudgeAddress(const SeenPod& pod, const ipam::Address& address, const std:
 ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block) {
   const auto entry = ipam::ParseEntry(block.allocations.at(OffsetIn(block, address)));
   const auto& held = std::get<ipam::HeldEntry>(entry);
-  const std::string who = PodKeyOf(pod.name_space, pod.name);
-  std::string recorded = PodKeyOf(held.pod_namespace, held.pod);
+  const std::string who = NamespacedName(pod.name_space, pod.name);
+  std::string recorded = NamespacedName(held.pod_namespace, held.pod);
   // A pod of a StatefulSet has the same name as its predecessor, so add the UID.
   if (recorded == who) recorded += " with UID " + held.uid;
   return {.block = block.name,

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "reconciler/decide_status.h"
-#include "reconciler/numbers_world.h"
+#include "reconciler/numbers_world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

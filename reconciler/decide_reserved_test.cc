@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "reconciler/decide_drain.h"
-#include "reconciler/test_world.h"
 #include "reconciler/withheld.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

@@ -25,10 +25,10 @@ struct KeyVisitor {
   // PutBack has a key of its own, so that it does not wait when FreeEntries of the same block fails.
   ObjectKey operator()(const PutBack& a) const { return BlockKey(a.before->name) + "/lost-entries"; }
   ObjectKey operator()(const CreateAllocation& a) const {
-    return AllocationObjectKey(AllocationKeyOf(a.allocation.meta.name_space, a.allocation.meta.name));
+    return AllocationObjectKey(NamespacedName(a.allocation.meta.name_space, a.allocation.meta.name));
   }
   ObjectKey operator()(const DeleteAllocation& a) const {
-    return AllocationObjectKey(AllocationKeyOf(a.allocation.name_space, a.allocation.name));
+    return AllocationObjectKey(NamespacedName(a.allocation.name_space, a.allocation.name));
   }
   ObjectKey operator()(const ReportOrphans& /*a*/) const { return "orphans"; }
   ObjectKey operator()(const ReportContested& /*a*/) const { return "contested"; }

@@ -26,7 +26,6 @@
 #include "ipam/interval_set.h"
 #include "reconciler/allocations.h"
 #include "reconciler/backoff.h"
-#include "reconciler/node_patches.h"
 #include "reconciler/pods.h"
 
 namespace berth::reconciler {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -52,6 +53,19 @@ std::string Named(const std::vector<Item>& items, const Name& name, const std::s
   return text;
 }
 
+std::string HolderText(const ipam::Address& address, const ipam::HeldEntry& entry) {
+  return address.ToString() + " of " + NamespacedName(entry.pod_namespace, entry.pod);
+}
+
+Announcement OfBlock(const std::string& name, const std::string& uid, Reason why, bool is_warning = true) {
+  return {.kind = crds::kBlockKind,
+          .name = name,
+          .uid = uid,
+          .is_warning = is_warning,
+          .reason = std::move(why.reason),
+          .message = std::move(why.message)};
+}
+
 }  // namespace
 
 std::string_view WhyFreed(const FreedEntry& entry) {
@@ -63,54 +77,33 @@ std::string_view WhyFreed(const FreedEntry& entry) {
 
 Announcement FreedAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& freed) {
   const auto name = [&block](const FreedEntry& one) {
-    return block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) + " (" +
-           std::string(WhyFreed(one)) + ")";
+    return HolderText(block.cidr.At(one.offset), one.entry) + " (" + std::string(WhyFreed(one)) + ")";
   };
-  return {.kind = crds::kBlockKind,
-          .name = block.name,
-          .uid = block.uid,
-          .is_warning = false,
-          .reason = "OrphansFreed",
-          .message = "freed addresses of pods that are gone and for which no DEL came: " + Named(freed, name)};
+  const std::string what = "freed addresses of pods that are gone and for which no DEL came: ";
+  return OfBlock(block.name, block.uid, {.reason = "OrphansFreed", .message = what + Named(freed, name)}, false);
 }
 
 Announcement InUseAnnouncement(const ipam::Block& block, const std::vector<FreedEntry>& entries) {
   const auto name = [&block](const FreedEntry& one) {
-    return block.cidr.At(one.offset).ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod) +
-           " on node " + one.node + " (network namespace " + one.entry.netns + ")";
+    return HolderText(block.cidr.At(one.offset), one.entry) + " on node " + one.node + " (network namespace " +
+           one.entry.netns + ")";
   };
-  return {.kind = crds::kBlockKind,
-          .name = block.name,
-          .uid = block.uid,
-          .is_warning = true,
-          .reason = "FreedInUse",
-          .message =
-              "kept addresses of pods that are gone, because their containers still exist; end these containers on "
-              "the nodes: " +
-              Named(entries, name)};
+  const std::string what =
+      "kept addresses of pods that are gone, because their containers still exist; end these containers on the nodes: ";
+  return OfBlock(block.name, block.uid, {.reason = "FreedInUse", .message = what + Named(entries, name)});
 }
 
 Announcement PutBackAnnouncement(const ipam::Block& block, const std::vector<LostEntry>& entries) {
-  const auto name = [](const LostEntry& one) {
-    return one.address.ToString() + " of " + PodKeyOf(one.entry.pod_namespace, one.entry.pod);
-  };
-  return {.kind = crds::kBlockKind,
-          .name = block.name,
-          .uid = block.uid,
-          .is_warning = true,
-          .reason = "EntriesPutBack",
-          .message = "recorded these addresses of live pods again, because the addresses had no entry: " +
-                     Named(entries, name)};
+  const auto name = [](const LostEntry& one) { return HolderText(one.address, one.entry); };
+  const std::string what = "recorded these addresses of live pods again, because the addresses had no entry: ";
+  return OfBlock(block.name, block.uid, {.reason = "EntriesPutBack", .message = what + Named(entries, name)});
 }
 
 Announcement ContestedAnnouncement(const std::vector<ContestedAddress>& contested) {
   const auto name = [](const ContestedAddress& one) { return one.text; };
-  return {.kind = crds::kBlockKind,
-          .name = contested.front().block,
-          .uid = contested.front().block_uid,
-          .is_warning = true,
-          .reason = "TwoHolders",
-          .message = "delete one pod of each pair: " + Named(contested, name, "; ")};
+  const std::string message = "delete one pod of each pair: " + Named(contested, name, "; ");
+  const ContestedAddress& first = contested.front();
+  return OfBlock(first.block, first.block_uid, {.reason = "TwoHolders", .message = message});
 }
 
 std::vector<Announcement> PoolAnnouncements(const SeenPool& before, const SeenPool& after) {

@@ -21,7 +21,7 @@ Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<U
   constexpr std::int64_t kUnitsAskedMax = std::int64_t{1} << 40;
   auto seen = ReadPod(pod);
   if (!seen) return std::unexpected(std::move(seen.error()));
-  extender::Pod asked{.key = PodKeyOf(seen->name_space, seen->name), .uid = seen->uid, .needs = {}};
+  extender::Pod asked{.key = NamespacedName(seen->name_space, seen->name), .uid = seen->uid, .needs = {}};
   for (const UnitRequest& need : seen->Needs(&defaults))
     asked.needs.emplace(need.resource, std::min(need.units, kUnitsAskedMax));
   return asked;

@@ -42,7 +42,7 @@ bool IsLastView(const ipam::BlockView& view, const SeenBlock& seen) {
 }  // namespace
 
 std::string HolderOf(const ipam::HeldEntry& entry) {
-  return entry.pod.empty() || entry.pod_namespace.empty() ? entry.uid : PodKeyOf(entry.pod_namespace, entry.pod);
+  return entry.pod.empty() || entry.pod_namespace.empty() ? entry.uid : NamespacedName(entry.pod_namespace, entry.pod);
 }
 
 void HeldEntries::Update(const World& world) {

@@ -102,7 +102,7 @@ void LogFreed(const ipam::Block& after, const FreedEntry& freed) {
                after.pool,
                after.name,
                after.cidr.At(freed.offset).ToString(),
-               LogValue(PodKeyOf(freed.entry.pod_namespace, freed.entry.pod)),
+               LogValue(NamespacedName(freed.entry.pod_namespace, freed.entry.pod)),
                LogValue(freed.entry.uid),
                LogValue(freed.entry.attachment),
                LogValue(freed.node),

@@ -110,22 +110,19 @@ void Mailbox::FetchInto(World& world, SteadyTime now) {
       [&world](const AllocationKey& key) { world.allocations.Remove(key); });
 }
 
-void Mailbox::ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version) {
-  const Lock lock(mutex_);
-  ReplaceLocked(std::move(pods));
-  if (pods_version_ == 0) first_pods_version_ = version;
-  pods_version_ = version;
-}
-
 void Mailbox::ObserveDeletion(SeenPod pod, std::uint64_t version) {
   const Lock lock(mutex_);
   if (version != 0) pods_version_ = version;
-  Of<SeenPod>().changes.insert_or_assign(PodKeyOf(pod.name_space, pod.name), Change<SeenPod>());
+  Of<SeenPod>().changes.insert_or_assign(NamespacedName(pod.name_space, pod.name), Change<SeenPod>());
   vanished_.emplace_back(std::move(pod), true);
   Ring<SeenPod>();
 }
 
-void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed) {
+void Mailbox::NoteReplaced(const std::map<PodKey, SeenPod>& listed, std::uint64_t version) {
+  if (version != 0) {
+    if (pods_version_ == 0) first_pods_version_ = version;
+    pods_version_ = version;
+  }
   for (auto& [key, change] : Of<SeenPod>().changes) {
     if (!change.object) continue;
     const auto found = listed.find(key);

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "reconciler/name_of.h"
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
@@ -29,14 +28,16 @@ inline constexpr std::chrono::milliseconds kLowPriorityPause{500};
 // Any thread may call any member.
 class Mailbox {
  public:
-  // Replaces all objects of a kind by those of a list.
+  // Replaces all objects of a kind by those of a list. `version`: the version of a list of pods; 0: unknown.
   template <typename Seen>
-  void Replace(std::map<std::string, Seen> objects) {
+  void Replace(std::map<std::string, Seen> objects, std::uint64_t version = 0) {
     const Lock lock(mutex_);
-    ReplaceLocked(std::move(objects));
+    if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects, version);
+    Pending<Seen>& pending = Of<Seen>();
+    pending = {.is_loaded = true, .replaces = true, .changes = {}};
+    for (auto& [name, object] : objects) pending.changes.emplace(name, Change<Seen>{.object = std::move(object)});
+    Ring<Seen>();
   }
-  // Replaces all pods by those of a list, which has that version.
-  void ReplacePods(std::map<PodKey, SeenPod> pods, std::uint64_t version);
 
   template <typename Seen>
   void Put(std::string name, Seen object) {
@@ -57,8 +58,8 @@ class Mailbox {
   // The watch saw the deletion of a pod, at that version if it is not 0. `pod`: its last state, because the pod may
   // have come and gone between two fetches.
   void ObserveDeletion(SeenPod pod, std::uint64_t version = 0);
-  // The pod watch is complete up to `version`. ObserveDeletion and ReplacePods set the version together with the
-  // deletion or the list, never earlier, so that a successor that watches from this version misses nothing.
+  // The pod watch is complete up to `version`. ObserveDeletion and Replace set the version together with the deletion
+  // or the list, never earlier, so that a successor that watches from this version misses nothing.
   void AdvancePodsTo(std::uint64_t version);
 
   // Brings the world up to date. Ignores an event of the watch if the world has a newer version of the object: the
@@ -88,17 +89,8 @@ class Mailbox {
     std::map<std::string, Change<Seen>> changes = {};
   };
 
-  template <typename Seen>
-  void ReplaceLocked(std::map<std::string, Seen> objects) BERTH_REQUIRES(mutex_) {
-    Pending<Seen>& pending = Of<Seen>();
-    if constexpr (std::is_same_v<Seen, SeenPod>) NoteReplaced(objects);
-    pending = {.is_loaded = true, .replaces = true, .changes = {}};
-    for (auto& [name, object] : objects) pending.changes.emplace(name, Change<Seen>{.object = std::move(object)});
-    Ring<Seen>();
-  }
-
   // If the world has not fetched a pod yet, and the new list lacks the pod, the pod counts as absent.
-  void NoteReplaced(const std::map<PodKey, SeenPod>& listed) BERTH_REQUIRES(mutex_);
+  void NoteReplaced(const std::map<PodKey, SeenPod>& listed, std::uint64_t version) BERTH_REQUIRES(mutex_);
 
   template <typename Seen>
   [[nodiscard]] Pending<Seen>& Of() BERTH_REQUIRES(mutex_) {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {
@@ -289,7 +289,7 @@ TEST(Mailbox, TheSuccessorsVersionIsFromBeforeTheFirstRecentDeletion) {
   Mailbox mailbox;
   World world;
   const auto at = [](int s) { return SteadyTime(seconds(s)); };
-  mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}}, 100);
+  mailbox.Replace<SeenPod>({{"default/a", PodNamed("a", "u-1")}, {"default/b", PodNamed("b", "u-2")}}, 100);
   mailbox.FetchInto(world, at(0));
   mailbox.ObserveDeletion(PodNamed("a", "u-1"), 110);
   mailbox.FetchInto(world, at(10));
@@ -304,7 +304,7 @@ TEST(Mailbox, TheSuccessorsVersionIsFromBeforeTheFirstRecentDeletion) {
 TEST(Mailbox, APodThatVanishedBeforeTheFirstFetchExistedAtTheFirstList) {
   Mailbox mailbox;
   World world;
-  mailbox.ReplacePods({{"default/a", PodNamed("a", "u-1")}}, 100);
+  mailbox.Replace<SeenPod>({{"default/a", PodNamed("a", "u-1")}}, 100);
   mailbox.ObserveDeletion(PodNamed("a", "u-1"), 110);
   mailbox.FetchInto(world, {});
   EXPECT_EQ(world.pods.VersionOfVanished({"default/a", "u-1"}, {}), 100U);

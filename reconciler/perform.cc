@@ -14,11 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "base/resource_version.h"
 #include "crds/allocation.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/quantity.h"
-#include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/ask_pods.h"
@@ -48,6 +48,7 @@ constexpr std::chrono::seconds kWatchMax{10};
 // Time between two events of a pool with the same reason.
 constexpr std::chrono::minutes kPoolEventPeriod{1};
 
+using k8sclient::ObjectPath;
 using nlohmann::json;
 
 std::unexpected<Error> Vanished(const ObjectKey& key) { return Fail(ErrorCode::kNotFound, key + " is gone"); }
@@ -64,10 +65,6 @@ std::string AllocationsPath(const std::string& name_space) {
 }
 
 }  // namespace
-
-std::string ObjectPath(std::string_view collection, const std::string& name) {
-  return std::string(collection) + k8sclient::Path({name});
-}
 
 struct Performer::Visitor {
   k8sclient::Api& api;
@@ -248,7 +245,7 @@ struct Performer::Visitor {
           after.pool,
           after.name,
           one.address.ToString(),
-          LogValue(PodKeyOf(one.entry.pod_namespace, one.entry.pod)),
+          LogValue(NamespacedName(one.entry.pod_namespace, one.entry.pod)),
           LogValue(one.node));
     }
     Announce(PutBackAnnouncement(after, put));
@@ -290,7 +287,7 @@ struct Performer::Visitor {
                                      options);
     // kNotFound: the garbage collector was faster.
     if (!deleted && deleted.error().code != ErrorCode::kNotFound) return deleted;
-    world.allocations.Remove(AllocationKeyOf(allocation.name_space, allocation.name));
+    world.allocations.Remove(NamespacedName(allocation.name_space, allocation.name));
     return {};
   }
 
@@ -363,7 +360,7 @@ struct Performer::Visitor {
     const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
     if (!list) return std::unexpected(list.error());
     const std::uint64_t version =
-        k8sclient::ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*list, "metadata"), "resourceVersion"));
+        ParseVersion(k8sclient::TextAt(k8sclient::ValueAt(*list, "metadata"), "resourceVersion"));
     if (version == 0) return Fail(ErrorCode::kInternal, "the list of Leases has no resourceVersion");
     state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = version};
     return {};
@@ -412,7 +409,8 @@ struct Performer::Visitor {
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };
     const auto found = std::ranges::find_if(*pods, lacks);
     if (found == pods->end()) return {};
-    return BehindItsWatch("pod " + PodKeyOf(found->name_space, found->name) + " has an address of block " + block.name);
+    return BehindItsWatch("pod " + NamespacedName(found->name_space, found->name) + " has an address of block " +
+                          block.name);
   }
 
   [[nodiscard]] Expected<bool> MayBeFreed(const FreedEntry& one, const ipam::Address& address) const {

@@ -3,9 +3,6 @@
 // world.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "base/error.h"
 #include "k8sclient/api.h"
 #include "k8sclient/clock.h"
@@ -14,9 +11,6 @@
 #include "reconciler/world.h"
 
 namespace berth::reconciler {
-
-// The path of one object of a collection (crds/names.h).
-[[nodiscard]] std::string ObjectPath(std::string_view collection, const std::string& name);
 
 class Performer {
  public:

@@ -15,10 +15,8 @@ constexpr std::size_t kCascadeMin = 3;
 
 }  // namespace
 
-PodKey PodKeyOf(const std::string& name_space, const std::string& name) { return name_space + '/' + name; }
-
 void Pods::Put(SeenPod pod, SteadyTime now) {
-  PodKey key = PodKeyOf(pod.name_space, pod.name);
+  PodKey key = NamespacedName(pod.name_space, pod.name);
   touched_.push_back(key);
   // Counts the new state before it removes the old one, so that an update does not touch the owner's other pods.
   CountIn(pod);
@@ -86,7 +84,7 @@ void Pods::NoteAbsent(const SeenPod& pod, SteadyTime now) {
 }
 
 void Pods::NoteVanished(const SeenPod& pod, SandboxAtEnd sandbox, SteadyTime now) {
-  touched_.push_back(PodKeyOf(pod.name_space, pod.name));
+  touched_.push_back(NamespacedName(pod.name_space, pod.name));
   // The first note counts: a second note of the same pod does not restart the waiting time.
   vanished_.try_emplace({touched_.back(), pod.identity()},
                         VanishedPod{.at = now, .grace = pod.grace, .sandbox = sandbox, .version = version_});

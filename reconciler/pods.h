@@ -28,8 +28,10 @@ namespace berth::reconciler {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 // "<namespace>/<name>"
-using PodKey = std::string;
-[[nodiscard]] PodKey PodKeyOf(const std::string& name_space, const std::string& name);
+[[nodiscard]] inline std::string NamespacedName(const std::string& name_space, const std::string& name) {
+  return name_space + '/' + name;
+}
+using PodKey = std::string;  // NamespacedName
 
 // Identifies a pod among all pods that have had its name. The identity alone is not enough: anybody may write any
 // identity into a pod's annotation config.mirror, and such a pod must not count as another pod.

@@ -10,12 +10,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/resource_version.h"
 #include "crds/allocation.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
 #include "crds/quantity.h"
 #include "json/field_reader.h"
-#include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "k8sclient/verbs.h"
 #include "reconciler/pod_requests.h"
@@ -187,7 +187,7 @@ Expected<SeenLease> ReadLease(json object) {
   const FieldReader document(object, problem);
   SeenLease lease{.node = std::move(meta->name),
                   .renewed = document.Object("spec").String("renewTime", kUnbounded),
-                  .version = k8sclient::ParseVersion(meta->resource_version)};
+                  .version = ParseVersion(meta->resource_version)};
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return lease;
 }

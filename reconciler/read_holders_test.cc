@@ -273,7 +273,7 @@ TEST(Pods, ForgetVanishedPodsExceptThoseToKeep) {
   Pods pods;
   for (const char* uid : {"a-1", "b-1"}) {
     pods.Put({.name_space = "default", .name = uid, .uid = uid, .node = "n1"}, {});
-    pods.Remove(PodKeyOf("default", uid), {});
+    pods.Remove(NamespacedName("default", uid), {});
   }
   pods.ForgetVanished(SteadyTime(std::chrono::seconds(1)), [](const PastPod& pod) { return pod.second == "b-1"; });
   EXPECT_EQ(pods.FindVanished({"default/a-1", "a-1"}), nullptr);

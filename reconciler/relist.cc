@@ -11,13 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "base/resource_version.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
-#include "k8sclient/resource_version.h"
 #include "k8sclient/verbs.h"
-#include "reconciler/name_of.h"
-#include "reconciler/perform.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -81,7 +79,7 @@ std::vector<std::string> Compare(World& world, const BlockMetas& listed, const s
     const auto known = world.blocks().find(name);
     const bool is_known = known != world.blocks().end() && known->second.uid == meta.uid;
     // After somebody has restored a backup, the watch may show the block only when the block changes.
-    const bool is_restored = is_known && k8sclient::IsOlder(meta.resource_version, known->second.resource_version);
+    const bool is_restored = is_known && IsOlder(meta.resource_version, known->second.resource_version);
     // If the node writes the block often, each write that is based on the watch's version meets a conflict.
     const bool is_wanted =
         is_known && known->second.resource_version != meta.resource_version && wanted.contains(BlockKey(name));
@@ -95,7 +93,7 @@ Expected<void> RelistBlocks(k8sclient::Api& api, World& world, const std::set<Ob
   const auto listed = ListBlockMetas(api, options);
   if (!listed) return std::unexpected(listed.error());
   for (const std::string& name : Compare(world, *listed, wanted)) {
-    auto object = k8sclient::Get(api, ObjectPath(crds::kBlocksPath, name), options);
+    auto object = k8sclient::Get(api, k8sclient::ObjectPath(crds::kBlocksPath, name), options);
     if (!object && object.error().code == ErrorCode::kNotFound) {
       world.RemoveBlock(name);
       continue;

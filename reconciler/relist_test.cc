@@ -12,7 +12,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "k8sclient/testing/model_api.h"
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 namespace {

@@ -47,12 +47,12 @@ bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
 
 }  // namespace
 
-PastPod PastPodOf(const ipam::HeldEntry& entry) { return {PodKeyOf(entry.pod_namespace, entry.pod), entry.uid}; }
+PastPod PastPodOf(const ipam::HeldEntry& entry) { return {NamespacedName(entry.pod_namespace, entry.pod), entry.uid}; }
 
 std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const Suspicion unknown{.cause = Cause::kUnknown, .since = now};
   if (entry.pod.empty() || entry.pod_namespace.empty()) return unknown;
-  const SeenPod* pod = pods.Find(PodKeyOf(entry.pod_namespace, entry.pod));
+  const SeenPod* pod = pods.Find(NamespacedName(entry.pod_namespace, entry.pod));
   const bool is_its = pod != nullptr && (entry.uid.empty() || pod->identity() == entry.uid);
   if (is_its && !pod->is_terminal) return std::nullopt;
   if (is_its) return Suspicion{.cause = Cause::kTerminal, .grace = pod->grace, .since = now};
@@ -136,7 +136,7 @@ void Suspects::NoteReplaced(const HeldEntries& held, const std::set<EntryKey>& c
 void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
   auto suspicion = SuspicionOf(entry.held, world.pods, now_);
   if (!suspicion && replaced_.contains(entry.key)) {
-    const SeenPod* pod = world.pods.Find(PodKeyOf(entry.held.pod_namespace, entry.held.pod));
+    const SeenPod* pod = world.pods.Find(NamespacedName(entry.held.pod_namespace, entry.held.pod));
     const ipam::Address address = entry.block->cidr.At(entry.key.second);
     if (pod->HasOthersThan(address)) suspicion = {.cause = Cause::kReplaced, .grace = pod->grace, .since = now_};
   }

@@ -12,11 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
+#include "base/resource_version.h"
 #include "crds/names.h"
-#include "k8sclient/resource_version.h"
 #include "k8sclient/text_at.h"
 #include "reconciler/logging.h"
-#include "reconciler/name_of.h"
 #include "reconciler/read_holders.h"
 #include "reconciler/read_objects.h"
 
@@ -37,8 +36,9 @@ std::string TextIn(const json& object, const char* key) {
 template <typename Seen>
 std::string NameIn(const json& object) {
   std::string name = TextIn(object, "name");
-  if constexpr (std::is_same_v<Seen, SeenPod>) return PodKeyOf(TextIn(object, "namespace"), name);
-  if constexpr (std::is_same_v<Seen, SeenAllocation>) return AllocationKeyOf(TextIn(object, "namespace"), name);
+  if constexpr (std::is_same_v<Seen, SeenPod> || std::is_same_v<Seen, SeenAllocation>) {
+    return NamespacedName(TextIn(object, "namespace"), name);
+  }
   return name;
 }
 
@@ -79,11 +79,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   }
   void EndList(const std::string& resource_version) override {
     spdlog::debug("listed kind={} count={}", kind_, listed_.size());
-    if constexpr (std::is_same_v<Seen, SeenPod>) {
-      mailbox_.ReplacePods(std::exchange(listed_, {}), k8sclient::ParseVersion(resource_version));
-    } else {
-      mailbox_.Replace(std::exchange(listed_, {}));
-    }
+    mailbox_.Replace(std::exchange(listed_, {}), ParseVersion(resource_version));
   }
 
   void Upsert(json object) override {
@@ -95,7 +91,7 @@ class Handler final : public k8sclient::ReflectorHandler {
 
   void Delete(json object) override {
     std::string name = NameIn<Seen>(object);
-    const std::uint64_t version = k8sclient::ParseVersion(TextIn(object, "resourceVersion"));
+    const std::uint64_t version = ParseVersion(TextIn(object, "resourceVersion"));
     if constexpr (std::is_same_v<Seen, SeenPod>) {
       if (auto last = ReadOne(std::move(object))) return mailbox_.ObserveDeletion(*std::move(last), version);
     }
@@ -104,7 +100,7 @@ class Handler final : public k8sclient::ReflectorHandler {
 
   void Reached(const std::string& resource_version) override {
     if constexpr (std::is_same_v<Seen, SeenPod>) {
-      if (const std::uint64_t version = k8sclient::ParseVersion(resource_version)) mailbox_.AdvancePodsTo(version);
+      if (const std::uint64_t version = ParseVersion(resource_version)) mailbox_.AdvancePodsTo(version);
     }
   }
 

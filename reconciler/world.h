@@ -16,6 +16,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/resource_version.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
 #include "crds/space.h"
@@ -98,6 +99,26 @@ struct SeenBlock {
   [[nodiscard]] bool MayBelongTo(const std::string& of_pool_uid, const std::string& of_space,
                                  const ipam::Prefix& subnet) const;
 };
+
+// The key by which the world knows the object.
+inline const std::string& NameOf(const SeenPool& pool) { return pool.meta.name; }
+inline const std::string& NameOf(const crds::Space& space) { return space.meta.name; }
+inline const std::string& NameOf(const SeenReservation& reservation) { return reservation.name; }
+inline const std::string& NameOf(const SeenBlock& block) { return block.name; }
+inline PodKey NameOf(const SeenPod& pod) { return NamespacedName(pod.name_space, pod.name); }
+inline const std::string& NameOf(const SeenNode& node) { return node.name; }
+inline AllocationKey NameOf(const SeenAllocation& one) { return NamespacedName(one.name_space, one.name); }
+inline const std::string& NameOf(const SeenLease& lease) { return lease.node; }
+
+// The version as a number. 0 for a kind whose objects only the watch puts into the world.
+inline std::uint64_t VersionOf(const SeenPool& pool) { return ParseVersion(pool.meta.resource_version); }
+inline std::uint64_t VersionOf(const crds::Space& space) { return ParseVersion(space.meta.resource_version); }
+inline std::uint64_t VersionOf(const SeenBlock& block) { return ParseVersion(block.resource_version); }
+inline std::uint64_t VersionOf(const SeenNode& node) { return ParseVersion(node.resource_version); }
+template <typename Seen>
+std::uint64_t VersionOf(const Seen& /*object*/) {
+  return 0;
+}
 
 class World {
  public:

@@ -384,11 +384,9 @@ ModelApi::Answer ModelApi::Answered(const Request& request, const Target& target
     case Method::kPatch:
       return Patch(request, target);
     case Method::kDelete:
-      return Delete(request, target);
-    case Method::kPut:
       break;
   }
-  return std::unexpected(Refused{.status = 405, .reason = "MethodNotAllowed", .message = "the model has no PUT"});
+  return Delete(request, target);
 }
 
 Response ModelApi::Execute(const Request& request) {

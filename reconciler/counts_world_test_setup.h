@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "reconciler/counts.h"
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 
@@ -52,7 +52,7 @@ class CountsWorld {
   // A pod on n1 that requests one address.
   CountsWorld& Asking(const std::string& name) { return Pod({.name = name, .node = "n1", .requests = {{"ipv4", 1}}}); }
   CountsWorld& Remove(const std::string& pod) {
-    t_.world.pods.Remove(PodKeyOf("default", pod), {});
+    t_.world.pods.Remove(NamespacedName("default", pod), {});
     return *this;
   }
   CountsWorld& Leave(const std::string& block) {

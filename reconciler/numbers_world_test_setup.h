@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "reconciler/test_world.h"
+#include "reconciler/world_test_setup.h"
 
 namespace berth::reconciler {
 
@@ -79,7 +79,7 @@ class NumbersWorld {
     return *this;
   }
   NumbersWorld& Gone(const std::string& pod) {
-    t_.world.pods.Remove(PodKeyOf("default", pod), t_.now.steady);
+    t_.world.pods.Remove(NamespacedName("default", pod), t_.now.steady);
     return *this;
   }
   NumbersWorld& Disable() {

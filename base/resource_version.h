@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares resourceVersions, which are decimal numbers that grow with each change of an object (KEP-5504).
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+
+namespace berth {
+
+// 0: the text is no number, or the number is too large.
+[[nodiscard]] inline std::uint64_t ParseVersion(std::string_view text) {
+  std::uint64_t version = 0;  // from_chars does not change it if it fails
+  const char* const end = text.data() + text.size();
+  return std::from_chars(text.data(), end, version).ptr == end ? version : 0;
+}
+
+// Compares two versions of objects of one kind.
+[[nodiscard]] inline bool IsOlder(std::string_view version, std::string_view other) {
+  return ParseVersion(version) < ParseVersion(other);
+}
+
+}  // namespace berth
