@@ -11,8 +11,9 @@ namespace berth {
 // 0: the text is no number, or the number is too large.
 [[nodiscard]] inline std::uint64_t ParseVersion(std::string_view text) {
   std::uint64_t version = 0;  // from_chars does not change it if it fails
-  const char* const end = text.data() + text.size();
-  return std::from_chars(text.data(), end, version).ptr == end ? version : 0;
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  return std::from_chars(begin, end, version).ptr == end ? version : 0;
 }
 
 // Compares two versions of objects of one kind.

@@ -124,8 +124,9 @@ function(berth_library folder)
 
   if(tests)
     berth_together(tests tests ${tests})
-    # The linker takes a template's function from the first object that has it. So the objects under test come first: otherwise
-    # they would call functions of the tests' objects, which are compiled without optimization.
+    # The linker takes a template's function from the first object that has it. So the objects of the folder, and of the folders
+    # that its headers include, come first: otherwise they would call functions of the tests' objects, which are compiled without
+    # optimization.
     set(tested ${target} ${ARG_PUBLIC})
     list(FILTER tested INCLUDE REGEX "^berth_")
     list(TRANSFORM tested REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
