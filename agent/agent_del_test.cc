@@ -211,6 +211,19 @@ TEST_F(AgentTest, ADelFreesTheAddressOfASharedBlockWhosePatchLostItsAnswer) {
   EXPECT_EQ(Held().size(), 1U);
 }
 
+TEST_F(AgentTest, ADelInDoubtThatIsRefusedKeepsNoOtherDelWaiting) {
+  StartAgent();
+  for (const std::string pod : {"c1", "c2", "c3", "c4"}) ASSERT_TRUE(Add(pod, pod == "c1" ? "shared" : "p1").ok);
+  std::atomic<int> patches = 0;
+  api_.SetFaults([&patches](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch || !request.path.contains("10.66.0.0")) return ApiFault::kNone;
+    return ++patches == 1 ? ApiFault::kLateCommit : ApiFault::kInvalid;
+  });
+  for (const char* const pod : {"c1", "c2", "c3", "c4"}) EXPECT_TRUE(Del(pod).ok);
+  Await([this] { return Held().size() == 1; }, "the other DELs are written");
+  api_.SetFaults(nullptr);
+}
+
 // If the API server's cache lags, an answer from it may be older than the entry.
 TEST_F(AgentTest, AFailedDelOfASharedBlockUsesNoOlderList) {
   StartAgent();

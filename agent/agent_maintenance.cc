@@ -37,6 +37,15 @@ constexpr std::chrono::milliseconds kMaintenancePause{20};
 // block. If 5,000 nodes did this twice a minute, the API server would be overloaded.
 constexpr std::chrono::minutes kResyncEvery{5};
 
+// The failure of a DEL may last for hours, and other DELs need not fail, too.
+// kInvalid: somebody refuses the writes of the block. kIo, kInternal: a file under /run/berth, such as an intent,
+// cannot be used. kUnknownOutcome: an earlier write of the block is in doubt, and this write was refused, or got no
+// answer.
+bool ConcernsOneDel(ErrorCode code) {
+  return code == ErrorCode::kInvalid || code == ErrorCode::kIo || code == ErrorCode::kInternal ||
+         code == ErrorCode::kUnknownOutcome;
+}
+
 }  // namespace
 
 void Agent::RunMaintenance(const std::stop_token& stop) {
@@ -48,7 +57,8 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
   bool has_told_loss = false;
   ReportOddBlocks();
   while (!stop.stop_requested() && !own_.stopped()) {
-    if (directory_.IsLost()) {
+    if (has_lost_files_ || directory_.IsLost()) {
+      has_lost_files_ = true;
       // The next agent needs the notes of addresses whose entries are not written. No ADD gets an address meanwhile,
       // because this agent cannot hold the ownership of the node.
       const auto noted = MoveNotes();
@@ -138,13 +148,13 @@ void Agent::ReplayJournal() {
         Release(store, engine, attachment, std::move(turn), [pass, attachment](const std::optional<Error>& failure) {
           const Lock lock(pass->mutex);
           if (failure) pass->failure = failure;
-          const bool may_last = failure && (failure->code == ErrorCode::kInvalid || failure->code == ErrorCode::kIo);
-          if (may_last) pass->refused.insert(attachment);
+          if (failure && ConcernsOneDel(failure->code)) pass->refused.insert(attachment);
           if (!failure) ++pass->written;
           --pass->open;
           pass->ended.notify_all();
         });
-    if (!released && IsAway(released.error().code)) break;  // the other DELs would fail for the same reason
+    const bool is_away = !released && IsAway(released.error().code) && !ConcernsOneDel(released.error().code);
+    if (is_away) break;  // the other DELs would fail for the same reason
   }
   // Wait for all releases. Each release ends when its patch has succeeded or failed, or when the agent stops.
   Lock lock(pass->mutex);
@@ -153,15 +163,15 @@ void Agent::ReplayJournal() {
   if (pass->failure) {
     spdlog::warn(
         "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
-    if (IsAway(pass->failure->code)) return;
+    if (IsAway(pass->failure->code) && !ConcernsOneDel(pass->failure->code)) return;
     // The API server may refuse a DEL for a long time: sync the journal.
     if (auto synced = journal_->Sync(); !synced)
       spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
   }
   if (pass->written > 0) spdlog::info("journalled DELs written count={}", pass->written);
-  // A refusal also proves that the API server is back. kIo says nothing about the API server: an intent may have
-  // failed.
-  if (pass->written > 0 || (pass->failure && pass->failure->code != ErrorCode::kIo)) is_away_ = false;
+  // A refusal also proves that the API server is back.
+  const auto is_refusal = [](ErrorCode code) { return code == ErrorCode::kInvalid || !ConcernsOneDel(code); };
+  if (pass->written > 0 || (pass->failure && is_refusal(pass->failure->code))) is_away_ = false;
   if (!is_away_) return;
   // No write showed whether the API server is back: send a small LIST.
   const auto answer =

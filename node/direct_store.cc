@@ -72,11 +72,11 @@ class DirectStore::Intent {
  public:
   // Reads the intent that an earlier call of the attachment left for the block. Errors: those of
   // NodeDirectory::ReadIntent.
-  [[nodiscard]] static Expected<Intent> Of(const NodeDirectory& directory, const ipam::Change& change,
+  [[nodiscard]] static Expected<Intent> Of(const NodeDirectory& directory, const ipam::Attachment& attachment,
                                            const ipam::Block& block) {
-    Intent intent(directory, change);
-    if (change.attachment.empty()) return intent;
-    const auto earlier = directory.ReadIntent(change.attachment, block);
+    Intent intent(directory, attachment);
+    if (attachment.empty()) return intent;
+    const auto earlier = directory.ReadIntent(attachment, block);
     if (!earlier) return std::unexpected(earlier.error());
     if (!*earlier) return intent;
     intent.id_ = (*earlier)->id;
@@ -108,10 +108,8 @@ class DirectStore::Intent {
   void NoteSettled() { doubt_.reset(); }
 
   // Closes the intent and returns `outcome`. If a write is in doubt, leaves the intent open and returns
-  // kUnknownOutcome. But the error of a release stays as it is, because its code says when to try again: the API server
-  // may refuse the writes of this block for hours, and may answer all other requests.
+  // kUnknownOutcome.
   [[nodiscard]] Expected<BlockView> Finish(Expected<BlockView> outcome) {
-    if (doubt_ && releases_ && !outcome) return outcome;
     if (doubt_) {
       Error error = doubt_->error;
       if (!outcome) error.details += (error.details.empty() ? "" : "; ") + ("then: " + outcome.error().message);
@@ -129,14 +127,11 @@ class DirectStore::Intent {
     std::string version;
     Error error;
   };
-  Intent(const NodeDirectory& directory, const ipam::Change& change)
-      : directory_(directory),
-        attachment_(change.attachment),
-        releases_(std::holds_alternative<ipam::ReleaseAddresses>(change.what)) {}
+  Intent(const NodeDirectory& directory, const ipam::Attachment& attachment)
+      : directory_(directory), attachment_(attachment) {}
 
   const NodeDirectory& directory_;
   const ipam::Attachment& attachment_;
-  const bool releases_;
   std::string id_;
   std::optional<Doubt> doubt_;
 };
@@ -324,7 +319,7 @@ bool DirectStore::WaitAfterConflict(const ipam::Block& block, int conflicts, std
 }
 
 Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change& change) {
-  auto intent = Intent::Of(directory_, change, *seen);
+  auto intent = Intent::Of(directory_, change.attachment, *seen);
   if (!intent) return std::unexpected(intent.error());
   BlockView base = seen;
   int conflicts = 0;

@@ -263,25 +263,6 @@ TEST_F(DirectStoreTest, ARequestTakesNoLongerThanItsCall) {
   EXPECT_LE(timed.longest(), 5s);
 }
 
-// Until a patch in doubt can no longer land, an ADD may not try another block.
-TEST_F(DirectStoreTest, OnlyAReleaseSaysWhyItFailedWhileAnEarlierWriteIsInDoubt) {
-  const ipam::BlockView known = MakeBlock();
-  const ipam::Attachment attachment = ipam::TestAttachment(1);
-  ASSERT_TRUE(directory_.OpenIntent(attachment, *known).has_value());
-  api_.SetFaults([](const k8sclient::Request& request) {
-    return request.method == k8sclient::Method::kPatch ? k8sclient::testing::ApiFault::kInvalid
-                                                       : k8sclient::testing::ApiFault::kNone;
-  });
-  const auto code_of = [&](ipam::Change change) {
-    change.attachment = attachment;
-    return store_.Edit(known, change).error().code;
-  };
-  EXPECT_EQ(code_of(Take("default/web")), ErrorCode::kUnknownOutcome);
-  EXPECT_EQ(code_of({.what = ipam::ReleaseAddresses{.attachments = {attachment}, .now_ms = 1}, .fence = true}),
-            ErrorCode::kInvalid);
-  EXPECT_EQ(directory_.ReadIntents(attachment)->size(), 1U);
-}
-
 // The symbolic link stands for an intent that the process cannot open because it has too many open files.
 TEST_F(DirectStoreTest, ABlockIsNotWrittenIfAnEarlierIntentForItCannotBeRead) {
   const ipam::BlockView known = MakeBlock();
