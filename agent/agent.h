@@ -211,7 +211,7 @@ class Agent final : private BlockObserver {
   // Lets the maintenance loop list the node's blocks now.
   void WantResync();
   // Call when files of the node's directory were removed: records there again which addresses pods have whose entries
-  // are not written, unless that was done before: a successor may have written them since. Errors: kIo.
+  // are not written. Errors: kUnavailable: another agent has taken over, and would not read them; kIo.
   [[nodiscard]] Expected<void> MoveNotes();
   // Stops serving, once: another agent has taken over the node, or the node's directory was removed.
   void GiveWay();
@@ -249,7 +249,7 @@ class Agent final : private BlockObserver {
   // When this agent became ready. Set before ready_. From then on no earlier agent answers an ADD.
   std::atomic<node::BootNanos> ready_since_ = 0;
   Metrics metrics_;
-  std::atomic<bool> has_moved_notes_ = false;
+  std::atomic<bool> has_lost_files_ = false;  // somebody has removed files of directory_
   std::atomic<bool> told_netns_ = false;
   std::atomic<bool> told_marks_ = false;  // the last mark of a DEL could not be written, which is in the log
 

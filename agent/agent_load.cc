@@ -87,6 +87,7 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
     if (loaded) break;
     if (own_.stopped()) return false;
     if (has_taken_over_ ? directory_.IsLost() : directory_.IsGone()) {
+      has_lost_files_ = true;
       GiveWay();
       return false;
     }
@@ -152,7 +153,8 @@ void Agent::Drain(std::chrono::milliseconds limit) {
     changed_.wait_until(lock.native(), end, [this] { return calls_.load() == 0; });
   }
   own_.AwaitDeferred(end);
-  if (!directory_.IsLost()) return;
+  // The notes may be gone again: whoever removes the files may not be through yet.
+  if (!has_taken_over_ || !(has_lost_files_ || directory_.IsLost())) return;
   if (const auto noted = MoveNotes(); !noted) {
     spdlog::error(
         "{} was removed while the agent ran, and the agent cannot record there which addresses pods have err=\"{}\"",
@@ -162,12 +164,12 @@ void Agent::Drain(std::chrono::milliseconds limit) {
 }
 
 Expected<void> Agent::MoveNotes() {
-  if (has_moved_notes_) return {};
   auto created = node::NodeDirectory::Open(options_.run_dir, options_.node, options_.server);
   if (!created) return std::unexpected(created.error());
-  auto moved = own_.MoveNotesTo(*std::move(created));
-  has_moved_notes_ = moved.has_value();
-  return moved;
+  // A successor that is there already has read the notes, and one that comes now waits.
+  const auto ownership = created->KeepNodeOwner(own_.instance());
+  if (!ownership) return std::unexpected(ownership.error());
+  return own_.MoveNotesTo(*std::move(created));
 }
 
 void Agent::GiveWay() {

@@ -93,6 +93,27 @@ TEST_F(RemovedFilesTest, AreWrittenAgainIfTheFoldersStay) {
   ExpectNoted();
 }
 
+// `rm -r` removes the file that names the owner, the agent notices it, and then `rm` goes on.
+TEST_F(RemovedFilesTest, AreWrittenOnceMoreWhenTheAgentEnds) {
+  StartWithUnwrittenAddress();
+  std::filesystem::remove(run_dir() + "/nodes/n1/creator");
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  RemoveFolder();
+  agent_->Drain(std::chrono::milliseconds(0));
+  ExpectNoted();
+}
+
+// The successor has read the notes already, and may have given the address to another pod.
+TEST_F(RemovedFilesTest, AreNotWrittenForASuccessor) {
+  StartWithUnwrittenAddress();
+  agent_->BeginStop();
+  RemoveFolder();
+  const auto anew = node::NodeDirectory::Open(run_dir(), "n1", "s");
+  ASSERT_TRUE(anew->BecomeNodeOwner("successor").has_value());
+  agent_->Drain(std::chrono::milliseconds(0));
+  EXPECT_TRUE(anew->ReadHandedOut()->empty());
+}
+
 TEST_F(RemovedFilesTest, AreForgottenWhereTheyWereWrittenAgain) {
   StartWithStandby();
   HoldPatches();

@@ -352,6 +352,19 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
   return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
 
+Expected<HeldFile> NodeDirectory::KeepNodeOwner(const std::string& instance) const {
+  auto file = folders_.node.OpenFile(kCreatorLockFile, O_RDWR | O_CREAT);
+  if (!file) return file;
+  if (flock(file->descriptor(), LOCK_EX) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
+  const auto owner = ReadIfThere(folders_.node, kCreatorFile);
+  if (!owner) return std::unexpected(owner.error());
+  if (*owner && **owner != instance) return Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
+  if (!*owner) {
+    if (auto written = folders_.node.Write(kCreatorFile, instance); !written) return std::unexpected(written.error());
+  }
+  return file;
+}
+
 bool NodeDirectory::IsLost() const {
   const auto owner = ReadIfThere(folders_.node, kCreatorFile);
   return IsGone() || (owner && !*owner);

@@ -108,6 +108,10 @@ class NodeDirectory {
   // Makes `instance` the owner of the node: the only agent that may create blocks of the node. Waits until running
   // creations have ended.
   [[nodiscard]] Expected<void> BecomeNodeOwner(const std::string& instance) const;
+  // Makes `instance` the owner of the node if nobody is, for example because somebody has removed the files. Keeps
+  // other agents from becoming the owner until the HeldFile closes. Errors: kUnavailable: another agent is the owner;
+  // kIo.
+  [[nodiscard]] Expected<HeldFile> KeepNodeOwner(const std::string& instance) const;
   // Keeps other agents from becoming the owner of the node until the HeldFile closes. Errors: kUnavailable: another
   // agent is the owner by now; kIo: the owner is unknown.
   [[nodiscard]] Expected<HeldFile> HoldNodeOwnership(const std::string& instance) const;
