@@ -13,7 +13,7 @@ berthctl: ## build/bin/berthctl alone
 	@cmake --build --preset release --target berthctl
 
 # The packages come first: a fresh Debian has neither Python nor ctest, which run the tests.
-quick: ## the unit tests but the longest two, in half a minute once the tree is built
+quick: ## the unit tests but the longest two, in less than a minute once the tree is built
 	@tools/setup.sh build
 	@tools/run-tests --quick
 

@@ -59,8 +59,8 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
   while (!stop.stop_requested() && !own_.stopped()) {
     if (has_lost_files_ || directory_.IsLost()) {
       has_lost_files_ = true;
-      // The next agent needs the notes of addresses whose entries are not written. No ADD gets an address meanwhile,
-      // because this agent cannot hold the ownership of the node.
+      // The next agent needs the notes of addresses whose entries are not written. An ADD that gets an address before
+      // this agent ends stores its note where MoveNotes stored the others.
       const auto noted = MoveNotes();
       if (noted || own_.HandedOut().empty()) {
         spdlog::error("{} was removed while the agent ran: the agent starts again", directory_.path());

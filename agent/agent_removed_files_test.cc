@@ -12,35 +12,36 @@
 namespace berth::agent {
 namespace {
 
+class AgentFilesTest : public AgentTest {
+ protected:
+  void RemoveFilesUntilTheAgentEnds() const {
+    Await(
+        [this] {
+          std::error_code busy;  // the agent may write a file meanwhile
+          std::filesystem::remove_all(run_dir(), busy);
+          return replaced_ == 1;
+        },
+        "it gives way");
+  }
+};
+
 // In a removed folder, no other process would find the agent's files, nor wait for its locks.
-TEST_F(AgentTest, AnAgentWhoseFilesAreRemovedEndsAndTheNextServes) {
+TEST_F(AgentFilesTest, AnAgentWhoseFilesAreRemovedEndsAndTheNextServes) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  Await(
-      [this] {
-        std::error_code busy;  // the agent may write a file meanwhile
-        std::filesystem::remove_all(run_dir(), busy);
-        return replaced_ == 1;
-      },
-      "it gives way");
+  RemoveFilesUntilTheAgentEnds();
   agent_.reset();
   StartAgent();
   EXPECT_TRUE(Add("c2").ok);
   EXPECT_EQ(Held().size(), 2U);
 }
 
-TEST_F(AgentTest, AnAgentWhoseFilesAreRemovedWhileItLoadsEnds) {
+TEST_F(AgentFilesTest, AnAgentWhoseFilesAreRemovedWhileItLoadsEnds) {
   api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
   StartAgent();
   const std::string owner = run_dir() + "/nodes/n1/creator";
   Await([&] { return std::filesystem::exists(owner); }, "the agent has taken over the node");
-  Await(
-      [this] {
-        std::error_code busy;  // the agent may write a file meanwhile
-        std::filesystem::remove_all(run_dir(), busy);
-        return replaced_ == 1;
-      },
-      "it gives way");
+  RemoveFilesUntilTheAgentEnds();
 }
 
 // One address is not written when the files go. The agent has to note the address again: otherwise the next agent

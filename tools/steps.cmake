@@ -39,7 +39,7 @@ berth_step(image "tools/make-image && tools/image-test" LANE build MINUTES 10 NE
 berth_step(image-earlier "tools/make-earlier-image" LANE build MINUTES 60 LABELS sweep NEEDS image)
 berth_step(image-anew "tools/image-test --anew" LANE build MINUTES 30 LABELS sweep NEEDS image)
 berth_step(unit "P=release; ${UNIT_TESTS} -LE long" LANE build MINUTES 30 LABELS quick NEEDS build AFTER image)
-# What takes half a minute of CPU time: a large cluster in memory, and runs of run-tests.
+# The label `long` marks tests that take half a minute of CPU time: a large cluster in memory, and runs of run-tests.
 berth_step(unit-long "P=release; ${UNIT_TESTS} -L long" LANE build MINUTES 30 NEEDS build AFTER unit)
 berth_step(sim "tools/sim-test" LANE sim MINUTES 60 NEEDS build ${COMPILER})
 berth_step(format "tools/check-format" LANE tidy MINUTES 2 NEEDS set-up)
