@@ -69,7 +69,7 @@ struct Metrics::Families {
                   "addresses, the agent cannot see whether the addresses are still in use")
           .Add({});
   prometheus::Counter& reasserted =
-      AddCounters(registry, "berth_agent_reasserted_entries_total",
+      AddCounters(registry, "berth_agent_entries_put_back_total",
                   "Entries that the agent wrote again, because another program had removed them")
           .Add({});
   Counters& claims = AddCounters(registry, "berth_agent_claims_total", "Blocks claimed in advance");

@@ -173,11 +173,12 @@ void DecideOrphans(const OrphanScope& scope, const Now& now, Decision& decision)
       findings.kept["too-many"] += of_block.size();
       continue;
     }
-    findings.due += of_block.size();
     if (scope.mode == Reclaim::kOn) {
+      findings.due += of_block.size();
       decision.actions.emplace_back(ToAction(scope.world, block, of_block));
       continue;
     }
+    findings.kept["report-only"] += of_block.size();
     for (const Orphan& one : of_block) report.entries.insert({block, one.suspect->text});
   }
   if (scope.mode == Reclaim::kReport && report.entries != scope.state.reported) {

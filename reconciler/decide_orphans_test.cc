@@ -317,6 +317,8 @@ TEST_F(OrphansReportTest, OrphansAreReportedOnceAndStay) {
   RemovePod(0);
   Pass(seconds(50));
   EXPECT_EQ(Lines(), Texts{"report 1 orphans"});
+  EXPECT_EQ(decision_.orphans.due, 0U) << "an alert would say that the API server refuses the writes";
+  EXPECT_EQ(decision_.orphans.kept["report-only"], 1U);
   world_.state.reported = {{"10.55.0.0-26", EntryOf(0)}};
   EXPECT_EQ(Lines(), Texts{});
 }

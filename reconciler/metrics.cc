@@ -68,7 +68,7 @@ struct Metrics::Families {
 
   Gauge& leading = Gauges("berth_controller_leading", "1: this controller leads").Add({});
   Histogram& pass =
-      Histograms("berth_controller_round_seconds",
+      Histograms("berth_controller_pass_seconds",
                  "Duration of a pass: from a look at the watched objects until the decisions are carried out")
           .Add({}, SecondsBuckets());
   Gauge& actions = Gauges("berth_controller_actions", "Actions that the last pass decided on").Add({});

@@ -43,7 +43,7 @@ TEST(ControllerMetrics, CountOrphansByTheirFate) {
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_orphans_due 3\n"));
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_orphans_kept{why=\"may-be-ending\"} 2\n"));
   EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_orphans_freed_total{why=\"pod-gone\"} 2\n"));
-  EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_round_seconds_count 1\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("berth_controller_pass_seconds_count 1\n"));
   decision.contested.emplace()["uid"] = {{.block = "b", .block_uid = "u", .text = "x"},
                                          {.block = "b", .block_uid = "u", .text = "y"}};
   metrics.PassEnded(std::chrono::milliseconds(2), decision);
