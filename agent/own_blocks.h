@@ -47,8 +47,8 @@ class BlockObserver {
   virtual ~BlockObserver() = default;
 
   virtual void Tell(const agent_core::Report& report) = 0;
-  // Called when a request of a batch has failed, before the batch goes on: whatever waits for the next patch may now
-  // wait for long.
+  // Called when a request of a batch has failed, before the batch goes on. Answered DELs that wait for the next patch
+  // may now wait for long.
   virtual void NoteFailedRequest(const Error& error) = 0;
   // Called when another instance wrote a block. Returns whether this agent still serves the node; if not, the process
   // has to end.

@@ -22,7 +22,8 @@ class Contender {
   // The largest number of callers at once that makes sense.
   [[nodiscard]] virtual int callers_max() const = 0;
 
-  // CPU time of processes that serve the contender on this node, beside the process of the call, since some fixed time.
+  // CPU time that the node's other processes for the contender (such as an agent) have used since a fixed moment. The
+  // calls' own processes do not count.
   [[nodiscard]] virtual std::chrono::nanoseconds NodeCpu() const { return {}; }
 
   // Waits until the contender has written the changes of all calls that it has answered.

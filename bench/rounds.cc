@@ -49,7 +49,7 @@ class Runner {
         const auto samples =
             RunWorkload(contender, {.callers = callers, .operations = options_.operations}, meters_, ids_);
         if (!samples) return std::unexpected(samples.error());
-        if (round == 0) continue;  // claims blocks and fills caches, and does not count
+        if (round == 0) continue;  // round 0 only claims blocks and fills caches
         rounds[index].add.push_back(Summarise(samples->add));
         rounds[index].del.push_back(Summarise(samples->del));
       }

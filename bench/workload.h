@@ -20,7 +20,7 @@ struct Workload {
   int operations = 200;  // ADDs, and as many DELs
 };
 
-// If this many addresses are held before and after each wave of kSmallWave, a block of 64 addresses is half full.
+// Addresses that pods hold all the time. In the middle of a wave of kSmallWave, 28 + 4 of 64 addresses are held.
 inline constexpr int kPrefill = 28;
 inline constexpr int kSmallWave = 8;
 

@@ -75,7 +75,7 @@ class ModelBlockStore : public BlockStore {
   std::vector<Block> late_writes_;
 };
 
-// Time that only Wait moves, and random numbers from a seed.
+// A Runtime whose clock only Wait moves, and whose random numbers follow from a seed.
 class ModelRuntime : public Runtime {
  public:
   explicit ModelRuntime(std::uint64_t seed) : random_(seed) {}

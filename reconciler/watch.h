@@ -26,7 +26,6 @@ class Watches {
   // from now on. Requires: Start was not called.
   void AddHolders(const std::string& since);
   void AddAllocations();
-  // Ends the watches.
   ~Watches();
   Watches(const Watches&) = delete;
   Watches& operator=(const Watches&) = delete;

@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// Returns what must be the same in the backup and now, by the block's UID: which blocks exist or are being deleted, and
-// the entries of Shared blocks. A program that has to write these again knows them only while they exist.
+// Returns what must be the same in the backup and now, because no program could restore it: by the block's UID, whether
+// the block is being deleted, and the entries of a Shared block.
 std::map<std::string, json> Fixed(const std::vector<json>& blocks) {
   std::map<std::string, json> fixed;
   for (const json& block : blocks) {

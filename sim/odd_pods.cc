@@ -17,7 +17,7 @@ using nlohmann::json;
 enum class OddPods::Kind : std::uint8_t {
   kLongGrace,       // terminationGracePeriodSeconds of 68 years and more
   kLongDeletion,    // deletionGracePeriodSeconds of 68 years and more: whoever deletes the pod chooses it
-  kNegativeGrace,   // the kubelet takes it for one second
+  kNegativeGrace,   // a negative grace period, which the kubelet treats as 1 s
   kAddresses,       // status.podIPs also has texts that are no addresses
   kText,            // texts of 70 KB
   kMetadata,        // odd annotations and owners

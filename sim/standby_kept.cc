@@ -15,7 +15,7 @@ class StandbyKept final : public Checker {
 
   void StoredBy(const std::string& sender, const nlohmann::json& before, const nlohmann::json& after) override {
     if (before.is_null() || after.is_null() || !before.contains("standby")) return;
-    // People may do anything. Other rules check what two machines of one node do to each other.
+    // This rule ignores people (no sender) and the block's own node. Other rules check two machines with one node name.
     if (sender.empty() || sender == "node " + before["spec"].value("node", "")) return;
     const nlohmann::json left = after.value("standby", nlohmann::json::array());
     for (const nlohmann::json& offset : before["standby"]) {
