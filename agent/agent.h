@@ -100,6 +100,8 @@ class Agent final : private BlockObserver {
   void BeginStop();
   // Waits until the calls under way have ended and their deferred changes are written, at most `limit`.
   void Drain(std::chrono::milliseconds limit);
+  // The node's lock, which the caller may hold longer than this agent lives. Not open: this agent has not taken over.
+  [[nodiscard]] node::HeldFile KeepLock() const;
 
   // Serves one call (docs/agent-protocol.md). Does not throw: a bug gives an error reply with code 999.
   [[nodiscard]] Reply Handle(std::string_view body);

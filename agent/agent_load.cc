@@ -154,13 +154,17 @@ void Agent::Drain(std::chrono::milliseconds limit) {
   }
   own_.AwaitDeferred(end);
   // The notes may be gone again: whoever removes the files may not be through yet.
-  if (!has_taken_over_ || !(has_lost_files_ || directory_.IsLost())) return;
+  if (!has_taken_over_ || own_.stopped() || !(has_lost_files_ || directory_.IsLost())) return;
   if (const auto noted = MoveNotes(); !noted) {
     spdlog::error(
         "{} was removed while the agent ran, and the agent cannot record there which addresses pods have err=\"{}\"",
         directory_.path(),
         noted.error().message);
   }
+}
+
+node::HeldFile Agent::KeepLock() const {
+  return node::HeldFile(has_taken_over_ ? fcntl(lock_.descriptor(), F_DUPFD_CLOEXEC, 0) : -1);
 }
 
 Expected<void> Agent::MoveNotes() {

@@ -252,7 +252,7 @@ TEST_F(NodeModeTest, ANewNodeGoesToTheAgentOrToDirectModeAndNotToBoth) {
   const auto error = [this] { return agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).body; };
   Await([&] { return error().find("/mode says direct") != std::string::npos; }, "the agent has read the mode");
   const auto directory = node::NodeDirectory::Open(run_dir(), "n1", "s");
-  Await([&] { return !directory->IsLocked(); }, "a call of berth-direct can take the node's lock");
+  Await([&] { return directory->Lock(/*deadline=*/0).has_value(); }, "a call of berth-direct can take the node's lock");
 }
 
 TEST_F(NodeModeTest, AnAgentThatStartsLetsADirectCallEnd) {

@@ -83,6 +83,13 @@ TEST_F(RemovedFilesTest, AreWrittenAgainIfTheAgentIsToldToEndBeforeItNotices) {
   ExpectNoted();
 }
 
+TEST_F(RemovedFilesTest, AreWrittenAgainIfOnlyTheirOwnFolderIsGone) {
+  StartWithUnwrittenAddress();
+  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  ExpectNoted();
+}
+
 TEST_F(RemovedFilesTest, AreWrittenAgainIfTheFoldersStay) {
   StartWithUnwrittenAddress();
   for (const char* const file : {"/nodes/n1/creator", "/nodes/n1/creator.lock"}) {
@@ -113,6 +120,17 @@ TEST_F(RemovedFilesTest, AreNotWrittenForASuccessor) {
   ASSERT_TRUE(anew->BecomeNodeOwner("successor").has_value());
   agent_->Drain(std::chrono::milliseconds(0));
   EXPECT_TRUE(anew->ReadHandedOut()->empty());
+}
+
+// A replaced agent that owned the node again would end its successor, whose notes would be lost.
+TEST_F(RemovedFilesTest, DoNotMakeAReplacedAgentTheOwnerAgain) {
+  StartWithUnwrittenAddress();
+  const auto directory = node::NodeDirectory::Open(run_dir(), "n1", "s");
+  ASSERT_TRUE(directory->BecomeNodeOwner("successor").has_value());
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  std::filesystem::remove(run_dir() + "/nodes/n1/creator");
+  agent_->Drain(std::chrono::milliseconds(0));
+  EXPECT_FALSE(std::filesystem::exists(run_dir() + "/nodes/n1/creator"));
 }
 
 TEST_F(RemovedFilesTest, AreForgottenWhereTheyWereWrittenAgain) {

@@ -23,7 +23,7 @@
 #include "k8sclient/client_config.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
-#include "node/node_directory.h"
+#include "node/held_file.h"
 
 namespace berth::agent {
 namespace {
@@ -96,10 +96,10 @@ class Run {
     auto probes = ServeProbes();
     if (!probes) return std::unexpected(probes.error());
     while (true) {
-      const auto was_replaced = Serve();
-      if (!was_replaced) return std::unexpected(was_replaced.error());
-      if (!*was_replaced) return {};
-      const auto is_alone = WaitAsPassive();
+      const auto lock = Serve();
+      if (!lock) return std::unexpected(lock.error());
+      if (!*lock) return {};
+      const auto is_alone = WaitAsPassive(**lock);
       if (!is_alone) return std::unexpected(is_alone.error());
       if (!*is_alone) return {};
     }
@@ -109,11 +109,12 @@ class Run {
   // Returns nullptr if no probe socket is configured.
   Expected<std::unique_ptr<HttpServer>> ServeProbes();
   HttpAnswer AnswerProbe(const HttpRequest& request);
-  // Returns true if another agent has taken over the node, false if the process is told to end.
-  Expected<bool> Serve();
+  // Returns the node's lock if another agent has taken over the node, or nullopt if the process is told to end.
+  Expected<std::optional<node::HeldFile>> Serve();
   // Waits while another agent of the node runs. Returns true if none runs any more, false if the process is told to
-  // end.
-  [[nodiscard]] Expected<bool> WaitAsPassive() const;
+  // end. `lock`: the lock that both agents share. Opened anew it could be another file, if somebody removed the files
+  // of /run/berth: then two agents would serve, and the other one's notes of addresses might be lost.
+  [[nodiscard]] Expected<bool> WaitAsPassive(const node::HeldFile& lock) const;
 
   k8sclient::Api& api_;
   const RunOptions& options_;
@@ -139,7 +140,7 @@ HttpAnswer Run::AnswerProbe(const HttpRequest& request) {
   return Text(is_asked ? 200 : 503, "waiting: another agent serves this node\n");
 }
 
-Expected<bool> Run::Serve() {
+Expected<std::optional<node::HeldFile>> Run::Serve() {
   auto agent = Agent::Make(api_, k8sclient::RealClock(), options_.agent, [] { kill(getpid(), SIGUSR1); });
   if (!agent) return std::unexpected(agent.error());
   auto server = HttpServer::Make({.socket_path = options_.socket, .tcp_address = options_.http_address},
@@ -167,14 +168,16 @@ Expected<bool> Run::Serve() {
   (*agent)->Drain(kDrainMax);
   show(nullptr);
   server->reset();
-  return was_replaced;
+  if (!was_replaced) return std::nullopt;
+  return (*agent)->KeepLock();
 }
 
-Expected<bool> Run::WaitAsPassive() const {
-  const auto directory = node::NodeDirectory::Open(options_.agent.run_dir, options_.agent.node, options_.agent.server);
-  if (!directory) return std::unexpected(directory.error());
+Expected<bool> Run::WaitAsPassive(const node::HeldFile& lock) const {
   spdlog::info("waiting until the other agent of this node ends node={}", options_.agent.node);
-  while (directory->IsLocked()) {
+  while (lock.is_open()) {
+    const auto is_alone = node::LockExclusively(lock, /*deadline=*/0);
+    if (!is_alone) return std::unexpected(is_alone.error());
+    if (*is_alone) break;
     const int received = sigtimedwait(&signals_, nullptr, &kPassiveLook);
     if (received == SIGTERM || received == SIGINT) return false;
   }

@@ -347,8 +347,14 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
   auto file = folders_.node.OpenFile(kCreatorLockFile, O_RDWR | O_CREAT);
   if (!file) return file;
   if (flock(file->descriptor(), LOCK_SH) != 0) return FailIo("lock", folders_.node.PathOf(kCreatorLockFile));
-  // If the file cannot be read, this also fails. The agent then ends, and the next agent writes the file anew.
-  if (folders_.node.Read(kCreatorFile) == instance) return file;
+  const auto owner = ReadIfThere(folders_.node, kCreatorFile);
+  if (owner && *owner == instance) return file;
+  if (owner && !*owner) {
+    return Fail(ErrorCode::kIo,
+                folders_.node.PathOf(kCreatorFile) + " was removed",
+                "the agent starts again, and the runtime tries the call again");
+  }
+  // If the file cannot be read, the agent ends, too, and the next agent writes the file anew.
   return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
 
@@ -367,7 +373,8 @@ Expected<HeldFile> NodeDirectory::KeepNodeOwner(const std::string& instance) con
 
 bool NodeDirectory::IsLost() const {
   const auto owner = ReadIfThere(folders_.node, kCreatorFile);
-  return IsGone() || (owner && !*owner);
+  return IsGone() || folders_.intents.IsGone() || folders_.handed_out.IsGone() || folders_.deleted.IsGone() ||
+         folders_.running.IsGone() || (owner && !*owner);
 }
 
 Expected<HeldFile> NodeDirectory::HoldRunning(const ipam::Attachment& attachment) const {

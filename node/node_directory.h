@@ -49,8 +49,6 @@ class NodeDirectory {
 
   // Waits for the node's exclusive lock until `deadline`, as LockExclusively does. Errors: kTimeout, kIo.
   [[nodiscard]] Expected<HeldFile> Lock(BootNanos deadline) const;
-  // Whether any process holds the lock. Takes the lock for a moment.
-  [[nodiscard]] bool IsLocked() const { return !Lock(/*deadline=*/0).has_value(); }
   // Takes the lock as agents do, which share it. Does not wait. Errors: kTimeout: a call of berth-direct holds the
   // lock; kIo.
   [[nodiscard]] Expected<HeldFile> LockShared() const;
@@ -113,13 +111,13 @@ class NodeDirectory {
   // kIo.
   [[nodiscard]] Expected<HeldFile> KeepNodeOwner(const std::string& instance) const;
   // Keeps other agents from becoming the owner of the node until the HeldFile closes. Errors: kUnavailable: another
-  // agent is the owner by now; kIo: the owner is unknown.
+  // agent is the owner by now; kIo: the owner is unknown, for example because somebody has removed the files.
   [[nodiscard]] Expected<HeldFile> HoldNodeOwnership(const std::string& instance) const;
 
   // Whether somebody has removed the folder. If so, no other process finds files that this process writes there.
   [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }
-  // Whether somebody has removed the folder, or its file that names the owner of the node. Then other files may be
-  // gone, too. Requires: the node had an owner (BecomeNodeOwner).
+  // Whether somebody has removed the folder, a folder in it, or the file that names the owner of the node. Then other
+  // files may be gone, too. Requires: the node had an owner (BecomeNodeOwner).
   [[nodiscard]] bool IsLost() const;
   [[nodiscard]] const std::string& path() const { return folders_.node.path(); }
   // The first twelve hexadecimal digits of the hash of the API server's URL.

@@ -58,6 +58,23 @@ TEST_F(NodeDirectoryTest, OneInstanceOwnsTheNode) {
   EXPECT_EQ(a_.HoldNodeOwnership("first").error().code, ErrorCode::kUnavailable);
 }
 
+TEST_F(NodeDirectoryTest, IfTheFileOfTheOwnerIsRemovedTheOwnerIsUnknown) {
+  ASSERT_TRUE(a_.BecomeNodeOwner("first"));
+  EXPECT_FALSE(a_.IsLost());
+  std::filesystem::remove(a_.path() + "/creator");
+  EXPECT_EQ(a_.HoldNodeOwnership("first").error().code, ErrorCode::kIo);
+  EXPECT_TRUE(a_.IsLost());
+}
+
+TEST_F(NodeDirectoryTest, ARemovedFolderOfFilesIsALoss) {
+  for (const char* const folder : {"intents", "handed-out", "deleted", "running"}) {
+    const auto directory = NodeDirectory::Open(a_.path() + "/" + folder, "n1", "s");
+    ASSERT_TRUE(directory.has_value() && directory->BecomeNodeOwner("first"));
+    std::filesystem::remove_all(directory->path() + "/" + folder);
+    EXPECT_TRUE(directory->IsLost()) << folder;
+  }
+}
+
 TEST_F(NodeDirectoryTest, AnAddCountsAsRunningUntilItsEndIsBeforeTheAskedTime) {
   const ipam::Attachment attachment = "0123456789ab-aaaaaaaaaaaaaaaa";
   const std::set<ipam::Attachment> its = {attachment};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sys/wait.h>
@@ -80,6 +81,23 @@ TEST_F(TwoAgentsTest, TheNewerTakesOverOncePerStartAndTheTwoDoNotTakeTurns) {
   EXPECT_EQ(TakeOvers(), 2);
   EXPECT_TRUE(Serves("newer"));
   EXPECT_TRUE(StandsBy("older"));
+}
+
+// As soon as the newer agent notices that its files are gone, it notes there again which addresses pods have. If the
+// older agent served before that, another pod could get such an address.
+TEST_F(TwoAgentsTest, TheOlderWaitsForTheNewerAlsoIfTheirFilesAreRemoved) {
+  const auto older = Start("older");
+  ASSERT_TRUE(Eventually([&] { return Serves("older"); }));
+  const auto newer = Start("newer");
+  ASSERT_TRUE(Eventually([&] { return Serves("newer") && StandsBy("older"); }));
+  newer->Signal(SIGSTOP);
+  std::filesystem::remove_all(std::filesystem::path(SocketPath()).parent_path() / "nodes");
+  for (const auto end = steady_clock::now() + seconds(1); steady_clock::now() < end;) EXPECT_TRUE(StandsBy("older"));
+  newer->Signal(SIGCONT);
+  EXPECT_TRUE(Eventually([this] { return AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath()))) != ""; }));
+  newer->Kill();
+  EXPECT_TRUE(Eventually([&] { return Serves("older"); })) << Said();
+  EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath())).exit_code, 0);
 }
 
 TEST_F(TwoAgentsTest, OneThatStandsByEndsAtOnceWhenItIsTold) {
