@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -126,9 +127,15 @@ void Agent::ReplayJournal() {
   };
   const auto pass = std::make_shared<Pass>();
   std::erase_if(retry_pauses_, [this](const auto& one) { return !journal_->Contains(one.first); });
-  for (const ipam::Attachment& attachment : journal_->Pending()) {
+  // DELs that failed alone come last, so that they keep no other DEL waiting.
+  const auto due = [this](const ipam::Attachment& attachment) {
     const auto pause = retry_pauses_.find(attachment);
-    if (pause != retry_pauses_.end() && pause->second.IsOn(clock_.Now())) continue;
+    return pause == retry_pauses_.end() ? SteadyTime::min() : pause->second.end();
+  };
+  std::vector<ipam::Attachment> pending = journal_->Pending();
+  std::ranges::stable_sort(pending, {}, due);
+  for (const ipam::Attachment& attachment : pending) {
+    if (clock_.Now() < due(attachment)) break;
     // If a call has the attachment's turn, skip the DEL: the call or the next pass writes it.
     auto turn = gate_.Enter(attachment, clock_.Now());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
@@ -153,8 +160,9 @@ void Agent::ReplayJournal() {
           --pass->open;
           pass->ended.notify_all();
         });
-    const bool is_away = !released && IsAway(released.error().code) && !ConcernsOneDel(released.error().code);
-    if (is_away) break;  // the other DELs would fail for the same reason
+    // The other DELs would fail, too, and each might wait for an answer for kStepMax. If this DEL fails alone, the next
+    // pass leaves it out.
+    if (!released && IsAway(released.error().code)) break;
   }
   // Wait for all releases. Each release ends when its patch has succeeded or failed, or when the agent stops.
   Lock lock(pass->mutex);
@@ -163,7 +171,7 @@ void Agent::ReplayJournal() {
   if (pass->failure) {
     spdlog::warn(
         "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
-    if (IsAway(pass->failure->code) && !ConcernsOneDel(pass->failure->code)) return;
+    if (IsAway(pass->failure->code) && pass->written == 0) return;
     // The API server may refuse a DEL for a long time: sync the journal.
     if (auto synced = journal_->Sync(); !synced)
       spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);

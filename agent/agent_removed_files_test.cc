@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Somebody removes files of /run/berth while the agent runs.
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "agent/agent.h"
 #include "agent/standby_test_setup.h"
@@ -42,6 +45,29 @@ TEST_F(AgentFilesTest, AnAgentWhoseFilesAreRemovedWhileItLoadsEnds) {
   const std::string owner = run_dir() + "/nodes/n1/creator";
   Await([&] { return std::filesystem::exists(owner); }, "the agent has taken over the node");
   RemoveFilesUntilTheAgentEnds();
+}
+
+// A DEL whose write gets no answer may take 20 s. The agent looks for its files after each such DEL.
+TEST_F(AgentFilesTest, AnAgentNoticesRemovedFilesBetweenTwoDelsInDoubt) {
+  StartAgent();
+  const std::vector<std::string> pods = {"c1", "c2", "c3"};
+  for (const std::string& pod : pods) ASSERT_TRUE(Add(pod, "shared").ok);
+  api_.SetFaults([](const k8sclient::Request&) { return ApiFault::kUnavailable; });
+  for (const std::string& pod : pods) EXPECT_TRUE(Del(pod).ok);
+  std::mutex mutex;
+  std::set<std::string> tried;  // offsets of the addresses
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch || !request.path.contains("10.66.0.0")) return ApiFault::kNone;
+    const std::scoped_lock lock(mutex);
+    std::filesystem::remove(run_dir() + "/nodes/n1/handed-out");
+    const nlohmann::json patch = nlohmann::json::parse(request.body);
+    const std::string offset = patch["allocations"].items().begin().key();
+    return tried.insert(offset).second ? ApiFault::kLateCommit : ApiFault::kInvalid;
+  });
+  Await([this] { return replaced_ == 1; }, "the agent ends");
+  api_.SetFaults(nullptr);
+  const std::scoped_lock lock(mutex);
+  EXPECT_EQ(tried.size(), 1U);
 }
 
 // One address is not written when the files go. The agent has to note the address again: otherwise the next agent

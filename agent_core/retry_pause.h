@@ -25,6 +25,7 @@ class RetryPause {
     until_ = now + length_;
   }
   [[nodiscard]] bool IsOn(SteadyTime now) const { return now < until_; }
+  [[nodiscard]] SteadyTime end() const { return until_; }
 
  private:
   SteadyTime until_{};
