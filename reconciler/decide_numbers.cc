@@ -42,6 +42,7 @@ std::optional<std::int64_t> NumberDecider::Wanted(const World& world, const Seen
 // The planned write of one Node.
 struct NumberDecider::Plan {
   const SeenNode* node;
+  SteadyTime written = SteadyTime::min();  // when the controller last wrote this Node's counts
   std::map<std::string, std::optional<std::int64_t>> numbers = {};
   std::string news = {};
   bool is_bad_news = false;
@@ -68,6 +69,8 @@ class NumberDecider::Pass {
     std::vector<Plan> plans;
     for (const auto& [name, node] : scope_.world.nodes.all()) {
       Plan plan{.node = &node};
+      const auto written = scope_.state.numbers_written.find(name);
+      if (written != scope_.state.numbers_written.end()) plan.written = written->second;
       std::set<std::string> resources;
       for (const auto& [resource, number] : node.numbers) resources.insert(resource);
       for (const auto& [resource, tally] : scope_.counts.Of(name)) resources.insert(resource);
@@ -77,9 +80,10 @@ class NumberDecider::Pass {
     for (const auto& [name, listed] : scope_.state.pods_listed) decider_.last_lists_[name] = listed.at;
     std::erase_if(decider_.last_lists_, [this](const auto& item) { return item.second + kListKnown < now_.steady; });
     std::erase_if(decider_.lowering_, [this](const auto& item) { return !kept_.contains(item.first); });
-    // First the Nodes for which pods wait, then those whose counts rise, then the rest; each by name.
+    // First the Nodes for which pods wait. Then the others by the age of their last write, so that each Node gets its
+    // turn even if more counts rise all the time than may be written. If they were never written, raises come first.
     std::ranges::stable_sort(
-        plans, {}, [](const Plan& plan) { return std::tuple(!plan.is_waited_for, !plan.is_raise); });
+        plans, {}, [](const Plan& plan) { return std::tuple(!plan.is_waited_for, plan.written, !plan.is_raise); });
     for (Plan& plan : plans) Emit(plan);
   }
 
@@ -228,11 +232,8 @@ class NumberDecider::Pass {
 
   void Emit(Plan& plan) {
     if (!scope_.state.backoff.MayTry(NodeKey(plan.node->name), now_.steady)) return;
-    const auto written = scope_.state.numbers_written.find(plan.node->name);
-    if (written != scope_.state.numbers_written.end()) {
-      const SteadyTime due = written->second + (plan.is_calm ? kCalmNodePause : kNodePause);
-      if (now_.steady < due) return decision_.WakeAt(due);
-    }
+    const SteadyTime due = plan.written + (plan.is_calm ? kCalmNodePause : kNodePause);
+    if (now_.steady < due) return decision_.WakeAt(due);
     decision_.actions.push_back(ShowNumbers{.node = plan.node->name,
                                             .resource_version = plan.node->resource_version,
                                             .numbers = std::move(plan.numbers),

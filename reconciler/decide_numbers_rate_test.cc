@@ -48,6 +48,31 @@ TEST(NumberRate, ServesNodesForWhichPodsWaitFirstAndThenRaisedCounts) {
                                         {"4: node a", 20}}));
 }
 
+TEST(NumberRate, LeavesRoomForALowerCountAlthoughMoreCountsRiseThanMayBeWritten) {
+  constexpr int kNodes = 30;
+  NumbersWorld world({{"subnet", "10.55.0.0/20"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
+  TestWorld& t = world.world();
+  int blocks = 0;
+  const auto add_block = [&](const std::string& node) {
+    const int block = blocks++;
+    world.Block("10.55." + std::to_string(block / 32) + "." + std::to_string(block % 32 * 8) + "/29", node);
+  };
+  world.Node("z");
+  add_block("z");
+  for (int i = 0; i < kNodes; ++i) world.Node("n" + std::to_string(i));
+  world.Pass(60);
+  world.Shows("z", 64);
+  t.state.node_patches = NodePatches(1);
+  while (t.state.node_patches.Take(t.now.steady)) {
+  }
+  bool is_lowered = false;
+  for (int round = 0; round < 6; ++round) {
+    for (int i = 0; i < kNodes; ++i) add_block("n" + std::to_string(i));
+    for (const std::string& line : world.Pass(10)) is_lowered = is_lowered || line.ends_with("node z ipv4=8");
+  }
+  EXPECT_TRUE(is_lowered);
+}
+
 TEST(NumberRate, OfOneNodeIsOneASecondWhilePodsWait) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Waiting("w", kNowhere).Pass(30);
