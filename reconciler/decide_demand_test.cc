@@ -278,6 +278,22 @@ TEST(Demand, KeepsALeavingBlockUncountedWhileManyOtherBlocksAreDeleted) {
   EXPECT_EQ(CountOf(lines, "node n1 ipv4=8"), 0U);
 }
 
+TEST(Demand, IsMetByTheBlockOfAnotherNodeIfTheApiServerRefusesTheLowerCountOfTheFirst) {
+  NumbersWorld world(PoolOf(4));
+  world.Node("n1").Full("10.55.0.0/29", "n1").Block("10.55.0.8/29", "n1");
+  world.Node("n2").Full("10.55.0.16/29", "n2").Node("n3", true, {{"zone", "b"}}).Pass(10);
+  TestWorld& t = world.world();
+  Lines lines;
+  for (int i = 0; i < 100 && lines.empty(); ++i) {
+    if (i == 10) world.Block("10.55.0.24/29", "n2").Waiting("w", On("b"));
+    t.state.backoff.Failed(NodeKey("n1"), {.code = ErrorCode::kInvalid, .message = "no"}, t.now.steady);
+    for (const std::string& line : world.Pass(0)) {
+      if (line.contains("delete block")) lines.push_back(line);
+    }
+  }
+  EXPECT_EQ(lines, Lines{"0: delete block 10.55.0.24-29"});
+}
+
 TEST(Demand, EndsWhenThePodsAreGone) {
   NumbersWorld world(PoolOf(1));
   world.Node("n1").Node("n2", true, {{"zone", "b"}}).Block("10.55.0.0/29").Pass(30);
