@@ -2,6 +2,7 @@
 // Sends one GET of a pod, or one list of a node's pods, for each question.
 #include "reconciler/ask_pods.h"
 
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 
 #include "k8sclient/verbs.h"
 #include "reconciler/read_holders.h"
+#include "reconciler/suspects.h"
 
 namespace berth::reconciler {
 
@@ -16,10 +18,13 @@ using nlohmann::json;
 
 namespace {
 
-// True if the text has only characters of Kubernetes names. With other characters, the path could name something other
-// than a pod.
-bool IsDnsName(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
+// True if the text begins and ends as Kubernetes names do, and has only their characters. With other characters, the
+// path could name something other than a pod. For the namespace "..", an API server answers 500 each time.
+bool IsDnsName(std::string_view text) {
+  constexpr std::string_view kEnds = "abcdefghijklmnopqrstuvwxyz0123456789";
+  constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+  return !text.empty() && kEnds.contains(text.front()) && kEnds.contains(text.back()) &&
+         text.find_first_not_of(kAll) == std::string_view::npos;
 }
 
 }  // namespace
@@ -42,7 +47,7 @@ Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam:
   const auto pod = AskForPod(api, one.entry.pod_namespace, one.entry.pod, options);
   if (!pod) return std::unexpected(pod.error());
   if (!*pod) return true;
-  const bool is_another = !one.entry.uid.empty() && (*pod)->identity() != one.entry.uid;
+  const bool is_another = !IsPodOf(one.entry, one.node, **pod);
   const bool has_others = one.was_replaced && (*pod)->HasOthersThan(address);
   return is_another || has_others || (one.was_terminal && (*pod)->is_terminal);
 }

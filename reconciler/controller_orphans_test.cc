@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Freeing orphans against an API server in memory: what the controller asks just before a write, what it writes, what
 // fails.
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -49,6 +51,30 @@ TEST_F(ControllerOrphansTest, TheControllerAsksForAtMostTwentyPodsInAPass) {
     most = std::max(most, server_->CountOf(k8sclient::Method::kGet) - before);
   }
   EXPECT_EQ(most, 20);
+}
+
+// With 20 answers that take 600 ms each, the time limit would pass before the block is written.
+TEST_F(ControllerOrphansTest, EntriesAreFreedAlsoIfTheApiServerAnswersSlowly) {
+  json entries;
+  for (int i = 10; i < 50; ++i) {
+    const std::string number = std::to_string(i);
+    entries[number] = "default/gone-" + number + " uid-" + number + " 0123456789ab-01234567890000" + number +
+                      " i=eth0 t=1799999999000";
+  }
+  PutBlock("web", "10.55.0.64/26", entries);
+  int gets = 0;
+  server_->SetFaults([&](const k8sclient::Request& request) {
+    if (!request.path.starts_with(std::string(kPods) + "/gone-")) return ApiFault::kNone;
+    clock_.Advance(std::chrono::milliseconds(600));
+    return ++gets > 16 ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  int most = 0;
+  for (int i = 0; i < 640; ++i) {
+    Pass(seconds(1));
+    most = std::max(most, std::exchange(gets, 0));
+  }
+  EXPECT_EQ(most, 9) << "5.4 s";
+  EXPECT_TRUE(EntryAt("10.55.0.64-26", "49").starts_with("~ ")) << EntryAt("10.55.0.64-26", "49");
 }
 
 TEST_F(ControllerOrphansTest, AnUnansweredQuestionAboutAPodHoldsUpNoOtherEntry) {
@@ -183,9 +209,11 @@ TEST_F(ControllerOrphansTest, NothingIsFreedWhileTheApiServerDoesNotAnswerQuesti
 
 TEST_F(ControllerOrphansTest, AnEntryWithAnImpossiblePodNameHoldsUpNoOtherEntry) {
   SetEntry(kBlock, "2", "default/no%2Fname uid-2-2 0123456789ab-0000000000000002 i=eth0 t=1799999999000");
-  // An API server takes the path for a subresource of the pod "no".
+  SetEntry(kBlock, "4", "../web uid-2-3 0123456789ab-0000000000000003 i=eth0 t=1799999999000");
+  // An API server takes the first path for a subresource of the pod "no", and answers 500 to the second.
   server_->SetFaults([](const k8sclient::Request& request) {
-    return request.path.ends_with("no%2Fname") ? ApiFault::kForbidden : ApiFault::kNone;
+    if (request.path.ends_with("no%2Fname")) return ApiFault::kForbidden;
+    return request.path.contains("%2E%2E") ? ApiFault::kUnavailable : ApiFault::kNone;
   });
   Pass(seconds(1));
   Delete(kPods, "web");

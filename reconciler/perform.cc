@@ -41,12 +41,9 @@ constexpr int kEventPauseFactor = 15;
 
 // Limit of entries in one write of a block: the performer first asks for each entry's pod, all within one time limit.
 constexpr std::size_t kEntriesMax = 20;
-
-// The longest time that a watch may be behind the API server.
-constexpr std::chrono::seconds kWatchMax{10};
-
-// Time between two events of a pool with the same reason.
-constexpr std::chrono::minutes kPoolEventPeriod{1};
+constexpr std::chrono::seconds kAskMax{5};           // half of an action's time limit (controller.cc)
+constexpr std::chrono::seconds kWatchMax{10};        // the longest time that a watch may be behind the API server
+constexpr std::chrono::minutes kPoolEventPeriod{1};  // between two events of a pool with the same reason
 
 using k8sclient::ObjectPath;
 using nlohmann::json;
@@ -178,13 +175,14 @@ struct Performer::Visitor {
     Expected<void> skipped;
     std::size_t asked = 0;
     for (const FreedEntry& one : action.entries) {
-      if (asked == kEntriesMax) break;
+      if (asked == kEntriesMax || (!freed.empty() && IsLate())) break;
       const auto is_gone = MayBeFreed(one, after.cidr.At(one.offset));
       if (!is_gone) {
         // kInvalid: no pod can have the name in this entry. Leave the entry out, and free the block's other entries.
         skipped = std::unexpected(is_gone.error());
-        if (is_gone.error().code != ErrorCode::kInvalid) return skipped;
-        continue;
+        if (is_gone.error().code == ErrorCode::kInvalid) continue;
+        if (freed.empty()) return skipped;
+        break;
       }
       ++asked;
       if (!*is_gone) {
@@ -226,6 +224,7 @@ struct Performer::Visitor {
     ipam::Block after = *action.before;
     std::vector<LostEntry> put;
     for (const LostEntry& one : action.entries | std::views::take(kEntriesMax)) {
+      if (!put.empty() && IsLate()) break;
       const auto has_it = HasLostAddress(api, one, options);
       if (!has_it) return std::unexpected(has_it.error());
       if (!*has_it) continue;
@@ -367,6 +366,9 @@ struct Performer::Visitor {
   }
 
  private:
+  // Whether so much of the action's time has passed that it has to write what it knows.
+  [[nodiscard]] bool IsLate() const { return clock.Now() - now.steady > kAskMax; }
+
   // Writes an event about something that has happened. If the event fails, nothing is undone or tried again.
   void Announce(const Announcement& announcement) const {
     const SteadyTime began = clock.Now();

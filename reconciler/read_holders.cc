@@ -132,7 +132,8 @@ Expected<SeenPod> ReadPod(json object) {
   if (resources != annotations->end())
     pod.named = std::make_shared<const std::vector<UnitRequest>>(ParseResources(resources->second));
   const auto mirror = annotations->find(kMirrorAnnotation);
-  if (mirror != annotations->end()) pod.config_hash = mirror->second;
+  // Ignores a longer text: no entry has it as the UID of a static pod, and the controller would keep it in memory.
+  if (mirror != annotations->end() && mirror->second.size() <= crds::kUidLengthMax) pod.config_hash = mirror->second;
   if (problem.error) return std::unexpected(std::move(*problem.error));
   return pod;
 }

@@ -72,6 +72,13 @@ TEST(ReadPod, IdentifiesAMirrorByTheHashOfItsConfiguration) {
   EXPECT_EQ(ReadPod(object).value().identity(), "abc123");
 }
 
+// A tenant may write a text of 256 KiB there, and the controller remembers identities of pods that are gone.
+TEST(ReadPod, IgnoresAHashThatIsLongerThanAnyUid) {
+  json object = PodObject();
+  object["metadata"]["annotations"]["kubernetes.io/config.mirror"] = std::string(65, 'a');
+  EXPECT_TRUE(ReadPod(object).value().config_hash.empty());
+}
+
 TEST(ReadPod, ReadsTheGraceThatTheDeletingClientAllowed) {
   json object = PodObject();
   object["metadata"]["deletionGracePeriodSeconds"] = 3600;
