@@ -15,8 +15,8 @@
 #include "cni/forward.h"
 #include "crds/object_meta.h"
 #include "k8sclient/verbs.h"
+#include "node/folder.h"
 #include "node/ipam_call.h"
-#include "node/machine_name.h"
 #include "node/netns.h"
 #include "node/node_mode.h"
 

@@ -143,7 +143,7 @@ TEST_F(StandbyTest, ANoteOfAnAddressOutsideItsBlockDoesNotEndTheAgent) {
   const auto directory = node::NodeDirectory::Open(run_dir(), "n1", "https://api");
   ASSERT_TRUE(directory->NoteHandedOut({.attachment = AttachmentOfContainer("c1"),
                                         .block = meta["name"],
-                                        .block_uid = meta["uid"],
+                                        .uid = meta["uid"],
                                         .offset = 255,
                                         .entry = "s=1"}));
   StartStandbyAgent();

@@ -56,7 +56,7 @@ TEST_F(AgentStoreTest, DoesNotTakeOverABlockThatACallHasAdded) {
   ASSERT_TRUE(directory_
                   .NoteHandedOut({.attachment = ipam::TestAttachment(2),
                                   .block = kName,
-                                  .block_uid = listed->uid,
+                                  .uid = listed->uid,
                                   .offset = offset,
                                   .entry = TextOf(2)})
                   .has_value());

@@ -300,7 +300,7 @@ BlockView OwnBlocks::HandOut(const BlockView& seen, const ipam::Change& change) 
   // Store the note under the lock: no patch can carry the address meanwhile, so UndoHandOut can still take it back.
   const auto noted = notes_->NoteHandedOut({.attachment = change.attachment,
                                             .block = given->block->name,
-                                            .block_uid = given->block->uid,
+                                            .uid = given->block->uid,
                                             .offset = *offset,
                                             .entry = given->block->allocations.at(*offset)});
   if (!noted) {
@@ -343,7 +343,7 @@ Expected<void> OwnBlocks::MoveNotesTo(node::NodeDirectory directory) {
       if (one.is_set_aside()) continue;
       auto noted = notes_->NoteHandedOut({.attachment = one.attachment,
                                           .block = state->view->name,
-                                          .block_uid = state->view->uid,
+                                          .uid = state->view->uid,
                                           .offset = offset,
                                           .entry = one.entry});
       if (!noted) return noted;

@@ -104,8 +104,8 @@ void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const 
   // may be free, or another pod may have it.
   for (const node::HandedOut& note : notes) {
     if (!is_new || note.block != written->name) continue;
-    const ChangeId id = core_.Resume(
-        note.block_uid, note.offset, {.attachment = note.attachment, .entry = note.entry}, written->name, news);
+    const ChangeId id =
+        core_.Resume(note.uid, note.offset, {.attachment = note.attachment, .entry = note.entry}, written->name, news);
     if (id == 0) {
       over.push_back(note);
     } else {

@@ -95,7 +95,7 @@ TEST_F(FreedInUseTest, AnAddressIsKeptWhileItsContainersNetworkNamespaceIsThere)
 TEST_F(RestoreTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
   PutBlock();
   const node::HandedOut note{
-      .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
+      .attachment = TestAttachment(1), .block = kName, .uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
   ASSERT_TRUE(directory_.NoteHandedOut(note).has_value());
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(Fence(own_).has_value());
@@ -113,7 +113,7 @@ TEST_F(RestoreTest, ANoteThatIsTakenOverTwiceIsKeptUntilItsEntryIsWritten) {
 TEST_F(RestoreTest, ANoteIsNotResumedAgainAfterItsAddressWasFreed) {
   PutBlock();
   const node::HandedOut note{
-      .attachment = TestAttachment(1), .block = kName, .block_uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
+      .attachment = TestAttachment(1), .block = kName, .uid = Stored()->uid, .offset = 5, .entry = TextOf(1)};
   ASSERT_TRUE(directory_.NoteHandedOut(note).has_value());
   ASSERT_TRUE(Fence(own_).has_value());
   WriteWhatIsLeft();

@@ -27,7 +27,8 @@ Expected<std::string> Probe(const ProbeOptions& options) {
   boost::asio::io_context io;
   beast::basic_stream<stream_protocol> stream(io);
   error_code error;
-  // Use connect(2) with SO_SNDTIMEO: if too many callers wait already, Asio's connect would wait for ever.
+  // Use connect(2) with SO_SNDTIMEO: if too many callers wait already, Asio's connect would wait for ever, and
+  // async_connect would report success.
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options.wait_max);
   const timeval limit{.tv_sec = seconds.count(),
                       .tv_usec = std::chrono::microseconds(options.wait_max - seconds).count()};

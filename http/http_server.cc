@@ -92,14 +92,10 @@ class Listener {
   std::optional<Tls> tls_;
 };
 
-}  // namespace
-
-class HttpServer::Impl {
+class Server final : public HttpServer {
  public:
-  Impl(HttpHandlers handlers, std::size_t workers) : handlers_(std::move(handlers)), workers_(workers) {}
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-  ~Impl() {                           // NOLINT(bugprone-exception-escape): without memory or threads it cannot end
+  Server(HttpHandlers handlers, std::size_t workers) : handlers_(std::move(handlers)), workers_(workers) {}
+  ~Server() override {                // NOLINT(bugprone-exception-escape): without memory or threads it cannot end
     if (!thread_.joinable()) return;  // Listen failed
     StopAccepting();
     for (const auto& listener : listeners_) listener->End();
@@ -128,18 +124,18 @@ class HttpServer::Impl {
       Add(*std::move(listening), /*is_local=*/true, options.socket_limits, std::nullopt);
     }
     if (tcp) {
-      tcp_port = tcp->port;
+      tcp_port_ = tcp->port;
       Add(std::move(tcp->acceptor), /*is_local=*/false, options.tcp_limits, std::move(tls));
     }
     thread_ = std::thread([this] { io_.run(); });
     return {};
   }
 
-  void StopAccepting() {
+  void StopAccepting() override {
     for (const auto& listener : listeners_) listener->StopAccepting();
   }
 
-  int tcp_port = 0;
+  [[nodiscard]] int tcp_port() const override { return tcp_port_; }
 
  private:
   void Add(Acceptor acceptor, bool is_local, const HttpLimits& limits, std::optional<Tls> tls) {
@@ -155,20 +151,18 @@ class HttpServer::Impl {
   asio::thread_pool workers_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::thread thread_;
+  int tcp_port_ = 0;
 };
+
+}  // namespace
 
 Expected<std::unique_ptr<HttpServer>> HttpServer::Make(const HttpServerOptions& options, HttpHandlers handlers) {
   const std::size_t workers = (options.socket_path.empty() ? 0 : options.socket_limits.workers) +
                               (options.tcp_address.empty() ? 0 : options.tcp_limits.workers);
-  std::unique_ptr<HttpServer> server(new HttpServer(std::make_unique<Impl>(std::move(handlers), workers)));
-  if (auto listening = server->impl_->Listen(options); !listening) return std::unexpected(listening.error());
+  auto server = std::make_unique<Server>(std::move(handlers), workers);
+  if (auto listening = server->Listen(options); !listening) return std::unexpected(listening.error());
   return server;
 }
-
-HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-HttpServer::~HttpServer() = default;
-void HttpServer::StopAccepting() { impl_->StopAccepting(); }
-int HttpServer::tcp_port() const { return impl_->tcp_port; }
 
 }  // namespace berth::http
 // NOLINTEND(bugprone-unused-return-value)

@@ -77,26 +77,23 @@ struct HttpHandlers {
 
 class HttpServer {
  public:
+  HttpServer() = default;
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  // Stops accepting, and answers the callers that the kernel has accepted.
+  virtual ~HttpServer() = default;
+
   // Starts to listen. Errors: kIo, kInvalid, with the path, address or file.
   [[nodiscard]] static Expected<std::unique_ptr<HttpServer>> Make(const HttpServerOptions& options,
                                                                   HttpHandlers handlers);
-  // Stops accepting, and answers the callers that the kernel has accepted.
-  ~HttpServer();
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
 
   // After StopAccepting the kernel refuses callers; the server still answers callers that the kernel accepted before.
   // The socket's path stays: a successor may replace it at any moment, so this process could remove the successor's
   // socket.
-  void StopAccepting();
+  virtual void StopAccepting() = 0;
 
   // 0: no TCP.
-  [[nodiscard]] int tcp_port() const;
-
- private:
-  class Impl;
-  explicit HttpServer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  [[nodiscard]] virtual int tcp_port() const = 0;
 };
 
 }  // namespace berth::http

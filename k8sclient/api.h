@@ -108,12 +108,13 @@ class Api {
   Api& operator=(const Api&) = delete;
   virtual ~Api() = default;
 
-  // Sends one request and waits for the whole answer. Several threads may call at once.
+  // Sends one request and waits for the whole answer. Several threads may call at once. Requires a path as Path and
+  // ObjectPath (verbs.h) make it.
   //
   // Errors: kUnavailable (the server did not execute the request, or the request is a read and got no answer), kTimeout
   // (the same, because of deadline or stop), kUnknownOutcome (the server may have received a write, and no answer
-  // came), kUnauthenticated or kDecode (the credentials are missing or cannot be used), kInvalid (`path` is not a
-  // path), kInternal (the answer to a read is not HTTP, or too large).
+  // came), kUnauthenticated or kDecode (the credentials are missing or cannot be used), kInternal (the answer to a read
+  // is not HTTP, or too large).
   [[nodiscard]] virtual Expected<Response> Call(const Request& request, const CallOptions& options) = 0;
 
   // Sends a GET, whose query must contain watch=true, and passes line after line to the sink until the server ends the
@@ -121,7 +122,7 @@ class Api {
   // refusal. If the stream began and ended in order, the Response is 200 with an empty body.
   //
   // Errors: kTimeout (idle, or stop), kUnavailable (no connection, or the stream broke), kInternal (the answer is not
-  // HTTP, or a line is too long), and the errors of Call for credentials and `path`.
+  // HTTP, or a line is too long), and the errors of Call for credentials.
   [[nodiscard]] virtual Expected<Response> Watch(const Request& request, const WatchOptions& options,
                                                  const WatchSink& sink) = 0;
 };

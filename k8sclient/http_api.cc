@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/check.h"
 #include "base/mutex.h"
 #include "k8sclient/connection.h"
 #include "k8sclient/credentials.h"
@@ -88,10 +89,7 @@ class HttpApi final : public Api {
   // Sends the request. If the server answers 401, reads the credentials again; if they have changed, sends the request
   // once more. The server did not execute a request that it answered with 401.
   ExchangeResult Authenticated(const Request& request, const CallOptions& options) {
-    if (!IsPath(request.path)) {
-      return {.response =
-                  Fail(ErrorCode::kInvalid, "\"" + request.path.substr(0, 200) + "\" is not a path on the API server")};
-    }
+    BERTH_CHECK(IsPath(request.path));
     auto credential = credentials_.Current(options);
     if (!credential) return {.response = std::unexpected(std::move(credential.error()))};
     ExchangeResult result = OneExchange(request, **credential, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerClock keeps one number, the estimate (see Corrected). Every answer of the API server may correct the estimate.
+// ServerClock keeps one number, the estimate. Every answer of the API server may correct the estimate.
 #include "k8sclient/server_clock.h"
 
 #include <algorithm>
@@ -23,11 +23,6 @@ constexpr seconds kDifferenceRight{4};
 
 }  // namespace
 
-nanoseconds Corrected(nanoseconds estimate, const DatedAnswer& answer) {
-  const nanoseconds date = answer.date.time_since_epoch();
-  return std::clamp(estimate, date - answer.received, date + seconds(1) - answer.sent);
-}
-
 std::optional<nanoseconds> ServerClock::ServerTime() {
   const Lock lock(mutex_);
   if (!estimate_) return {};
@@ -39,12 +34,14 @@ std::chrono::system_clock::time_point ServerClock::WallNow() {
   return time ? std::chrono::system_clock::time_point(*time) : local_.WallNow();
 }
 
-void ServerClock::Learn(const DatedAnswer& answer) {
+void ServerClock::Learn(std::chrono::sys_seconds date, nanoseconds sent, nanoseconds received) {
+  const nanoseconds second = date.time_since_epoch();
   std::string note;
   {
     const Lock lock(mutex_);
     const nanoseconds before = estimate_ ? *estimate_ : local_.WallNow().time_since_epoch() - local_.SinceBoot();
-    const nanoseconds after = Corrected(before, answer);
+    // If the answer allows the estimate, keep the estimate; else use the nearest value that the answer allows.
+    const nanoseconds after = std::clamp(before, second - received, second + seconds(1) - sent);
     if (estimate_ == after) return;
     estimate_ = after;
     note = std::to_string(after.count()) + ' ' + std::to_string(local_.SinceBoot().count());
@@ -93,9 +90,7 @@ Expected<Response> DatedApi::Watch(const Request& request, const WatchOptions& o
 }
 
 Expected<Response> DatedApi::Learned(Expected<Response> response, nanoseconds sent) {
-  if (response && response->date) {
-    clock_.Learn({.date = *response->date, .sent = sent, .received = clock_.SinceBoot()});
-  }
+  if (response && response->date) clock_.Learn(*response->date, sent, clock_.SinceBoot());
   return response;
 }
 

@@ -19,17 +19,6 @@
 
 namespace berth::k8sclient {
 
-// What one answer says about the server's wall clock. `sent` and `received` are this machine's times since boot.
-struct DatedAnswer {
-  std::chrono::sys_seconds date;         // the server's time at some moment of the call, rounded down
-  std::chrono::nanoseconds sent{0};      // before the request was sent
-  std::chrono::nanoseconds received{0};  // after the answer came
-};
-
-// Corrects an estimate of the server's UNIX time minus this machine's time since boot. Returns `estimate` if the answer
-// allows this value, else the nearest value that the answer allows.
-[[nodiscard]] std::chrono::nanoseconds Corrected(std::chrono::nanoseconds estimate, const DatedAnswer& answer);
-
 // Any thread may call.
 class ServerClock final : public Clock {
  public:
@@ -52,7 +41,9 @@ class ServerClock final : public Clock {
   // the first answer, a change of the local wall clock does not change WallNow.
   [[nodiscard]] std::chrono::system_clock::time_point WallNow() override;
 
-  void Learn(const DatedAnswer& answer);
+  // Learns from one answer. `date`: the server's time at some moment of the call, rounded down. `sent`, `received`:
+  // this machine's times since boot, before the request was sent and after the answer came.
+  void Learn(std::chrono::sys_seconds date, std::chrono::nanoseconds sent, std::chrono::nanoseconds received);
 
   // The local wall clock minus the server's. Empty before the first answer.
   [[nodiscard]] std::optional<std::chrono::milliseconds> Difference();
@@ -76,7 +67,8 @@ class ServerClock final : public Clock {
   Clock& local_;
   const LeaveNote leave_note_;
   Mutex mutex_;
-  std::optional<std::chrono::nanoseconds> estimate_ BERTH_GUARDED_BY(mutex_);  // see Corrected
+  // The server's UNIX time minus this machine's time since boot.
+  std::optional<std::chrono::nanoseconds> estimate_ BERTH_GUARDED_BY(mutex_);
   bool was_wrong_ BERTH_GUARDED_BY(mutex_) = false;
 };
 

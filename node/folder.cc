@@ -53,6 +53,25 @@ std::string RandomDigits(std::size_t count) {
   return digits;
 }
 
+Expected<std::string> MachineName(const Folder& state) {
+  constexpr const char* kFile = "machine";
+  constexpr std::size_t kDigits = 8;
+  // Empty: the file is missing, or its content is not a name.
+  const auto read_name = [&state] {
+    const std::string text = state.Read(kFile).value_or("");
+    const std::string name = text.substr(0, text.find('\n'));
+    const bool is_name =
+        name.size() == kDigits && name.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+    return is_name ? name : "";
+  };
+  if (std::string known = read_name(); !known.empty()) return known;
+  const std::string name = RandomDigits(kDigits);
+  if (auto written = state.Write(kFile, name + "\n", FileSync::kYes); !written) return std::unexpected(written.error());
+  // Another process may have written another name meanwhile: use the name that is in the file now.
+  const std::string made = read_name();
+  return made.empty() ? name : made;
+}
+
 std::unexpected<Error> FailIo(std::string_view what, const std::string& path) {
   return Fail(ErrorCode::kIo,
               std::string(what) + " " + path + ": " + std::strerror(errno),

@@ -67,6 +67,12 @@ class Folder {
 // containers they may be equal.
 [[nodiscard]] std::string RandomDigits(std::size_t count);
 
+// A random name of this machine, eight hexadecimal digits. An agent compares it with the machine in a foreign agent's
+// name: its predecessor has the same machine name; an agent of another machine with the same node name has another
+// machine name. The first call makes the name and stores it in the file `machine` of the folder `state`, which must
+// survive a reboot. Errors: kIo.
+[[nodiscard]] Expected<std::string> MachineName(const Folder& state);
+
 // An error kIo for `path`, with the text of errno.
 [[nodiscard]] std::unexpected<Error> FailIo(std::string_view what, const std::string& path);
 

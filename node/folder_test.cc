@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folder: replaces files as a whole, and touches nothing outside the folder, whatever is in it.
+// Folder: replaces files as a whole, and touches nothing outside the folder, whatever is in it. MachineName: a machine
+// keeps its name, and two machines have different names.
 #include "node/folder.h"
 
 #include <fcntl.h>
@@ -132,6 +133,29 @@ TEST_P(InvalidNames, AreRefused) {
 INSTANTIATE_TEST_SUITE_P(Table, InvalidNames,
                          testing::Values("", ".", "..", "../../outside/file", "/etc/hostname", "a/b"),
                          [](const auto& c) { return "Number" + std::to_string(c.index); });
+
+class MachineNameTest : public FolderTest {
+ protected:
+  [[nodiscard]] Expected<std::string> NameOf(const std::string& machine) const {
+    return MachineName(Folder::Open(base_ + machine).value());
+  }
+};
+
+TEST_F(MachineNameTest, StaysAsItWasMade) {
+  const auto name = NameOf("/a");
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(NameOf("/a"), name);
+}
+
+TEST_F(MachineNameTest, IsAnotherOnAnotherMachine) { EXPECT_NE(*NameOf("/a"), *NameOf("/b")); }
+
+TEST_F(MachineNameTest, IsMadeAnewIfItCannotBeRead) {
+  fs::create_directory(base_ + "/a");
+  std::ofstream(base_ + "/a/machine") << "../x";
+  const auto name = NameOf("/a");
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(name->find_first_not_of("0123456789abcdef"), std::string::npos);
+}
 
 }  // namespace
 }  // namespace berth::node

@@ -21,6 +21,9 @@
 
 namespace berth::node {
 
+// The text of a note's file.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HandedOut, attachment, block, uid, offset, entry)
+
 namespace {
 
 using nlohmann::json;
@@ -90,30 +93,15 @@ Expected<ipam::OpenIntent> ParseIntent(const Folder& folder, const std::string& 
               "file");
 }
 
-// The text of a note's file.
-std::string FormatHandedOut(const HandedOut& handed_out) {
-  const json document = {{"attachment", handed_out.attachment},
-                         {"block", handed_out.block},
-                         {"uid", handed_out.block_uid},
-                         {"offset", handed_out.offset},
-                         {"entry", handed_out.entry}};
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 Expected<HandedOut> ParseHandedOut(const std::string& text) {
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto has = [&](const char* key, bool (json::*is_type)() const noexcept) {
-    return document.contains(key) && (document[key].*is_type)();
-  };
-  const bool is_whole = document.is_object() && has("attachment", &json::is_string) && has("block", &json::is_string) &&
-                        has("uid", &json::is_string) && has("offset", &json::is_number_unsigned) &&
-                        has("entry", &json::is_string);
-  if (!is_whole) return Fail(ErrorCode::kDecode, "is not a note about an address");
-  return HandedOut{.attachment = document["attachment"].get<std::string>(),
-                   .block = document["block"].get<std::string>(),
-                   .block_uid = document["uid"].get<std::string>(),
-                   .offset = document["offset"].get<ipam::BlockOffset>(),
-                   .entry = document["entry"].get<std::string>()};
+  try {
+    const json document = json::parse(text);
+    // `get` alone would turn -1 and 7.5 into other offsets: get_ref refuses them.
+    static_cast<void>(document.at("offset").get_ref<const json::number_unsigned_t&>());
+    return document.get<HandedOut>();
+  } catch (const json::exception&) {
+    return Fail(ErrorCode::kDecode, "is not a note about an address");
+  }
 }
 
 // The time that NoteEnd stored. nullopt: it cannot be read.
@@ -138,7 +126,7 @@ std::optional<HeldFile> LockEnded(const Folder& folder, const std::string& name)
 ipam::OffsetSet HandedOutOf(const ipam::Block& block, const std::vector<HandedOut>& handed_out) {
   ipam::OffsetSet offsets;
   for (const HandedOut& one : handed_out) {
-    const bool is_here = one.block_uid == block.uid && one.offset < block.size();
+    const bool is_here = one.uid == block.uid && one.offset < block.size();
     if (is_here && !block.allocations.contains(one.offset) && !ipam::Find(block, one.attachment)) {
       offsets.insert(one.offset);
     }
@@ -258,7 +246,8 @@ Expected<std::vector<ipam::OpenIntent>> NodeDirectory::ReadIntents(std::string_v
 }
 
 Expected<void> NodeDirectory::NoteHandedOut(const HandedOut& handed_out) const {
-  return folders_.handed_out.Write(handed_out.attachment + "." + handed_out.block, FormatHandedOut(handed_out));
+  return folders_.handed_out.Write(handed_out.attachment + "." + handed_out.block,
+                                   json(handed_out).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 void NodeDirectory::ForgetHandedOut(const ipam::Attachment& attachment, const std::string& block) const {

@@ -28,7 +28,7 @@ namespace berth::node {
 struct HandedOut {
   ipam::Attachment attachment;
   std::string block;
-  std::string block_uid;
+  std::string uid;  // of the block
   ipam::BlockOffset offset = 0;
   std::string entry;
 

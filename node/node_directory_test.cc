@@ -192,7 +192,7 @@ TEST_F(NodeDirectoryTest, AVersionOfAnotherApiServerCountsAsUnknownAndGivesWay) 
 HandedOut Sample() {
   return {.attachment = "26992702a01b-0123456789abcdef",
           .block = "10.55.0.0-26",
-          .block_uid = "b",
+          .uid = "b",
           .offset = 7,
           .entry = "ns/pod u 26992702a01b-0123456789abcdef i=eth0 t=1"};
 }
@@ -201,6 +201,13 @@ TEST_F(NodeDirectoryTest, ANoteOfAnAddressIsKeptUntilItIsForgotten) {
   const HandedOut one = Sample();
   ASSERT_TRUE(a_.NoteHandedOut(one).has_value());
   EXPECT_EQ(b_.ReadHandedOut(), std::vector{one});
+  std::string text;
+  std::ifstream file(a_.path() + "/handed-out/" + one.attachment + "." + one.block);
+  std::getline(file, text);
+  EXPECT_EQ(text,
+            R"({"attachment":"26992702a01b-0123456789abcdef","block":"10.55.0.0-26",)"
+            R"("entry":"ns/pod u 26992702a01b-0123456789abcdef i=eth0 t=1","offset":7,"uid":"b"})")
+      << "an agent of another version reads the file";
   a_.ForgetHandedOut(one.attachment, one.block);
   EXPECT_TRUE(b_.ReadHandedOut()->empty());
 }
@@ -294,10 +301,17 @@ TEST_F(NodeDirectoryTest, AMissingFolderOfNotesIsAnErrorAndNotAnEmptyList) {
 }
 
 TEST_F(NodeDirectoryTest, ANoteOfAnAddressThatCannotBeReadIsAnError) {
-  std::ofstream(a_.path() + "/handed-out/x.y") << R"({"attachment": "x", "offset": -1})";
-  const auto read = a_.ReadHandedOut();
-  ASSERT_FALSE(read.has_value());
-  EXPECT_NE(read.error().message.find("handed-out/x.y"), std::string::npos) << read.error().message;
+  for (const char* text : {"",
+                           "[]",
+                           R"({"attachment": "x", "offset": -1})",
+                           R"({"attachment": "x", "block": "b", "uid": "u", "offset": -1, "entry": "e"})",
+                           R"({"attachment": "x", "block": "b", "uid": "u", "offset": 7.5, "entry": "e"})",
+                           R"({"attachment": "x", "block": "b", "uid": 1, "offset": 7, "entry": "e"})"}) {
+    std::ofstream(a_.path() + "/handed-out/x.y") << text;
+    const auto read = a_.ReadHandedOut();
+    ASSERT_FALSE(read.has_value()) << text;
+    EXPECT_NE(read.error().message.find("handed-out/x.y"), std::string::npos) << read.error().message;
+  }
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include "node/del_queue.h"
 #include "node/folder.h"
 #include "node/held_file.h"
-#include "node/machine_name.h"
 #include "node/node_mode.h"
 #include "sim/files.h"
 #include "sim/node.h"
