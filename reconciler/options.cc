@@ -85,8 +85,13 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       "berth-controller");
   app.set_version_flag("--version", "berth-controller " + version);
   app.add_option("--kubeconfig", options.kubeconfig, "Credentials for the API server; default: those of the pod");
-  app.add_option("--lease-namespace", options.lease_namespace, "Namespace of the Lease")->capture_default_str();
-  app.add_option("--lease-name", options.lease_name, "Name of the Lease that the leader holds")->capture_default_str();
+  const auto is_name = [](const std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); };
+  app.add_option("--lease-namespace", options.lease_namespace, "Namespace of the Lease")
+      ->check(is_name)
+      ->capture_default_str();
+  app.add_option("--lease-name", options.lease_name, "Name of the Lease that the leader holds")
+      ->check(is_name)
+      ->capture_default_str();
   app.add_flag("!--no-leader-election",
                options.elects_leader,
                "Lead at once, without a Lease. For tests: two leaders do no harm, but do all work twice");

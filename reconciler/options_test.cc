@@ -120,6 +120,8 @@ const RefusedCase kRefusedCases[] = {
     {"UnknownFormat", {"--log-format", "xml"}},
     {"MissingValue", {"--kubeconfig"}},
     {"StrayWord", {"start"}},
+    {"LeaseWithoutName", {"--lease-name", ""}},
+    {"LeaseWithoutNamespace", {"--lease-namespace="}},
     {"ProbeOfNothing", {"probe", "--ready"}},
     {"ExtenderWithoutCertificate", {"--extender-port=9747", "--extender-key=/k", "--extender-address=10.0.0.7"}},
     {"ExtenderWithoutAddress", {"--extender-port=9747", "--extender-key=/k", "--extender-cert=/c"}},
