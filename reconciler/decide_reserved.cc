@@ -7,6 +7,7 @@
 #include "ipam/entry.h"
 #include "ipam/interval_set.h"
 #include "reconciler/decide_drain.h"
+#include "reconciler/decide_lost.h"
 
 namespace berth::reconciler {
 
@@ -122,16 +123,24 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
   for (const ReservedRange& item : space.reserved) ranges.push_back(item.range);
   const ipam::IntervalSet kept(ranges);
   BlockWrites writes(scope.state, scope.now, decision);
+  PodAddresses pod_addresses(scope.world);
   for (const auto& [name, seen] : scope.world.blocks()) {
     if (seen.entries.reserved == 0 && kept.empty()) continue;
     if (seen.space != space.space || seen.block == nullptr || seen.block->deleting) continue;
     if (seen.entries.reserved == 0 && !kept.Overlaps(ipam::AddressRange::Of(seen.cidr))) continue;
     const auto pool = scope.pools.find(seen.pool_uid);
     if (pool == scope.pools.end()) continue;
-    const bool may_remove = scope.relisted && space.may_stop_withholding;
-    ReservedChange change = WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
+    const auto with = [&](bool may_remove) {
+      return WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
+    };
+    ReservedChange change = with(/*may_remove=*/false);
+    // If a live pod has an address of the block without an entry, the pod's entry will take the place of the reserved
+    // one (decide_lost.h). If the reserved entry went before that, another pod could get the address.
+    if (change.wants_removal && space.may_stop_withholding && !pod_addresses.AreLostIn(*seen.block)) {
+      if (scope.relisted) change = with(/*may_remove=*/true);
+      if (!scope.relisted) decision.wants_relist.insert(BlockKey(name));
+    }
     if (change.next_ms) decision.WakeAt(*change.next_ms);
-    if (change.wants_removal && space.may_stop_withholding) decision.wants_relist.insert(BlockKey(name));
     if (change.after) writes.Add(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});
     if (writes.IsFull()) return;
   }

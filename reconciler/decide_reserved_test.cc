@@ -195,6 +195,23 @@ TEST_F(ReservedInSpace, EntriesOfADeletedReservationAreRemovedOnlyAfterARelist) 
   EXPECT_THAT(sure, Contains("block 10.55.0.0-26 entries=[]"));
 }
 
+// A person removed the pod's entry, and the reservation's entry took its place. The controller writes the pod's entry
+// again a minute later. If the reserved entry went before, another pod could get the address.
+TEST_F(ReservedInSpace, TheEntryOfADeletedReservationStaysWhileALivePodHasTheAddress) {
+  Settle({"10.55.0.7"});
+  t_.Block("10.55.0.0/26", "web", {{7, "! r"}}, {.node = "n1"});
+  t_.world.pods.Put({.name_space = "default",
+                     .name = "web",
+                     .uid = "u-1",
+                     .node = "n1",
+                     .addresses = {ipam::Address::Parse("10.55.0.7").value()},
+                     .has_sandbox = true},
+                    t_.now.steady);
+  for (const bool relisted : {false, true}) EXPECT_THAT(Reserved(relisted), Not(Contains(HasSubstr("10.55.0.0-26"))));
+  t_.world.pods.Remove("default/web", t_.now.steady);
+  EXPECT_THAT(Reserved(/*relisted=*/true), Contains("block 10.55.0.0-26 entries=[]"));
+}
+
 TEST_F(ReservedInSpace, WithheldAddressesAreAddedWithoutARelist) {
   Settle({"10.55.0.7"});
   t_.Reservation("r", {"10.55.0.9"});
