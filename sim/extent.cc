@@ -19,6 +19,8 @@ constexpr const char* kOddPods = "odd-pods";
 constexpr std::uint64_t kOneInHasOddPods = 4;
 constexpr const char* kRefusedForHours = "refused-for-hours";
 constexpr std::uint64_t kOneInRefusesForHours = 16;
+constexpr const char* kEmptied = "emptied";
+constexpr std::uint64_t kOneInIsEmptied = 8;
 constexpr std::uint64_t kOtherSeed = 0x6f64642d706f6473;
 
 }  // namespace
@@ -40,6 +42,7 @@ std::set<std::string> Extent::KnownFaults() {
   faults.insert(kSpaces);
   faults.insert(kOddPods);
   faults.insert(kRefusedForHours);
+  faults.insert(kEmptied);
   return faults;
 }
 
@@ -59,6 +62,7 @@ std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
   std::mt19937_64 other(seed ^ kOtherSeed);
   if (other() % kOneInHasOddPods == 0) faults.insert(kOddPods);
   if (other() % kOneInRefusesForHours == 0) faults.insert(kRefusedForHours);
+  if (other() % kOneInIsEmptied == 0) faults.insert(kEmptied);
   return faults;
 }
 

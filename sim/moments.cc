@@ -83,6 +83,7 @@ std::span<const World::Moment> World::AllMoments() {
       Moment{"compact", 12, [](World& world, Machine&) { world.Compact(); }},
       Moment{"delete", 3, [](World& world, Machine&) { world.DeleteBlock(); }},
       Moment{"edit", 12, [](World& world, Machine& machine) { world.EditByHand(machine); }},
+      Moment{"emptied", 12, [](World& world, Machine& machine) { world.EmptyRun(machine); }, true},
       Moment{"edit", 3, [](World& world, Machine& machine) { world.EditWithoutAgent(machine); }, true},
       Moment{"kill", 12, [](World& world, Machine&) { world.controllers_.ReplaceOne(world.AnyClockError()); }, true},
       Moment{"election", 4, [](World& world, Machine&) { world.controllers_.EndOne(world.AnyClockError()); }, true},
@@ -356,8 +357,10 @@ bool World::IsInTwoSpaces(const Machine& machine, const Place& place) const {
 }
 
 bool World::IsThere(const Place& place) const {
+  // The entry of a reservation may stand in its place for a while.
   const json block = FindBlock(place.block);
-  return !block.is_null() && block["allocations"].contains(place.offset);
+  if (block.is_null() || !block["allocations"].contains(place.offset)) return false;
+  return !block["allocations"][place.offset].get_ref<const std::string&>().starts_with("! ");
 }
 
 void World::EditByHand(Machine& machine) {

@@ -3,6 +3,7 @@
 #include "sim/node.h"
 
 #include <algorithm>
+#include <array>
 #include <fcntl.h>
 #include <thread>
 #include <unistd.h>
@@ -105,6 +106,21 @@ void Node::MakeNetns(const std::string& name) {
 }
 
 void Node::RemoveNetns(const std::string& name) { RemoveTree(NetnsFolder() + "/" + name); }
+
+void Node::EmptyRun() {
+  constexpr std::array kFolders = {"intents", "handed-out", "deleted", "running"};
+  constexpr std::uint64_t kWays = 3;
+  const std::string nodes = options_.folder + "/run/nodes";
+  const std::uint64_t way = Below(kWays);
+  if (way == 0) {
+    RemoveTree(nodes);
+  } else if (way == 1) {
+    RemoveFilesLike(nodes, "/");
+  } else {
+    RemoveTree(nodes + "/" + options_.name + "/" + kFolders.at(Below(kFolders.size())));
+  }
+  story_.Tell("somebody removes files of " + options_.called + " in /run/berth");
+}
 
 void Node::PowerOff() {
   story_.Tell(options_.called + " goes down");

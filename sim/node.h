@@ -63,6 +63,8 @@ class Node {
   // A container's network namespace exists until the container has ended or the machine goes down.
   void MakeNetns(const std::string& name);
   void RemoveNetns(const std::string& name);
+  // Removes files below /run/berth: all, all but the folders, or one folder.
+  void EmptyRun();
 
   // Called before an agent starts.
   using Sabotage = std::function<void(const std::string& folder)>;

@@ -151,6 +151,8 @@ class World {
   // A person writes the entry again.
   void WriteAgain(const Place& place);
   [[nodiscard]] bool IsThere(const Place& place) const;
+  // A person removes files below /run/berth of the machine, and the agent gives way.
+  void EmptyRun(Machine& machine);
   void EditPool();
   // The faults of this history may keep a program from knowing or changing a block that the program created.
   [[nodiscard]] bool MayLoseBlocks() const;

@@ -92,4 +92,18 @@ bool World::ReplaceMeanwhile(Machine& machine, std::uint64_t one_in) {
   return true;
 }
 
+// If the agent were killed or replaced before it notices the loss, another pod could get an address that is not written
+// yet (docs/failures.md).
+void World::EmptyRun(Machine& machine) {
+  if (!machine.node.has_agents() || !machine.node.IsServing() || machine.node.living() != 1) return;
+  is_editing_ = true;
+  machine.node.EmptyRun();
+  const Nanos end = Now() + 2min;
+  while (machine.node.IsServing()) {
+    if (Now() > end) return story_.Break("emptied", machine.node.called() + "'s agent serves without its files");
+    std::this_thread::sleep_for(50ms);
+  }
+  is_editing_ = false;
+}
+
 }  // namespace berth::sim
