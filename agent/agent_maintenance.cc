@@ -160,8 +160,7 @@ void Agent::ReplayJournal() {
           --pass->open;
           pass->ended.notify_all();
         });
-    // The other DELs would fail, too, and each might wait for an answer for kStepMax. If this DEL fails alone, the next
-    // pass leaves it out.
+    // The other DELs would wait for an answer, too. If this DEL fails alone, the next pass leaves it out.
     if (!released && IsAway(released.error().code)) break;
   }
   // Wait for all releases. Each release ends when its patch has succeeded or failed, or when the agent stops.
@@ -171,7 +170,7 @@ void Agent::ReplayJournal() {
   if (pass->failure) {
     spdlog::warn(
         "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
-    if (IsAway(pass->failure->code) && pass->written == 0) return;
+    if (IsAway(pass->failure->code) && !ConcernsOneDel(pass->failure->code) && pass->written == 0) return;
     // The API server may refuse a DEL for a long time: sync the journal.
     if (auto synced = journal_->Sync(); !synced)
       spdlog::error("cannot write the journal err=\"{}\"", synced.error().message);
@@ -181,12 +180,11 @@ void Agent::ReplayJournal() {
   const auto is_refusal = [](ErrorCode code) { return code == ErrorCode::kInvalid || !ConcernsOneDel(code); };
   if (pass->written > 0 || (pass->failure && is_refusal(pass->failure->code))) is_away_ = false;
   if (!is_away_) return;
-  // No write showed whether the API server is back: send a small LIST.
-  const auto answer =
-      k8sclient::List(api_,
-                      std::string(crds::kPoolsPath),
-                      {.resource_version = "0", .page_size = 1, .accept = k8sclient::kPartialMetadataList},
-                      k8sclient::CallOptions::Within(kProbeMax));
+  // No write showed whether the API server is back: send a small LIST, which the server must not answer from its cache.
+  const auto answer = k8sclient::List(api_,
+                                      std::string(crds::kPoolsPath),
+                                      {.page_size = 1, .accept = k8sclient::kPartialMetadataList},
+                                      k8sclient::CallOptions::Within(kProbeMax));
   if (answer) is_away_ = false;
 }
 

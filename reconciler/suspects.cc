@@ -49,16 +49,11 @@ bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
 
 PastPod PastPodOf(const ipam::HeldEntry& entry) { return {NamespacedName(entry.pod_namespace, entry.pod), entry.uid}; }
 
-bool IsPodOf(const ipam::HeldEntry& entry, const std::string& node, const SeenPod& pod) {
-  return entry.uid.empty() ? node.empty() || pod.node == node : pod.identity() == entry.uid;
-}
-
-std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const std::string& node, const Pods& pods,
-                                     SteadyTime now) {
+std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const Suspicion unknown{.cause = Cause::kUnknown, .since = now};
   if (entry.pod.empty() || entry.pod_namespace.empty()) return unknown;
   const SeenPod* pod = pods.Find(NamespacedName(entry.pod_namespace, entry.pod));
-  const bool is_its = pod != nullptr && IsPodOf(entry, node, *pod);
+  const bool is_its = pod != nullptr && (entry.uid.empty() || pod->identity() == entry.uid);
   if (is_its && !pod->is_terminal) return std::nullopt;
   if (is_its) return Suspicion{.cause = Cause::kTerminal, .grace = pod->grace, .since = now};
   const bool is_mirror = pod != nullptr && !pod->config_hash.empty();
@@ -139,7 +134,7 @@ void Suspects::NoteReplaced(const HeldEntries& held, const std::set<EntryKey>& c
 }
 
 void Suspects::Check(const World& world, const HeldEntries::Entry& entry) {
-  auto suspicion = SuspicionOf(entry.held, entry.node(), world.pods, now_);
+  auto suspicion = SuspicionOf(entry.held, world.pods, now_);
   if (!suspicion && replaced_.contains(entry.key)) {
     const SeenPod* pod = world.pods.Find(NamespacedName(entry.held.pod_namespace, entry.held.pod));
     const ipam::Address address = entry.block->cidr.At(entry.key.second);

@@ -70,14 +70,8 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 // The pod that the entry names.
 [[nodiscard]] PastPod PastPodOf(const ipam::HeldEntry& entry);
 
-// Whether the entry, whose address is held on `node`, is one of this pod. `pod` has the entry's name. Some runtimes
-// pass no UID: the pod is then the one of this name on the node.
-[[nodiscard]] bool IsPodOf(const ipam::HeldEntry& entry, const std::string& node, const SeenPod& pod);
-
-// The suspicion against an entry whose address is held on `node`, as far as `pods` show. Nothing: the entry's pod
-// lives.
-[[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const std::string& node,
-                                                   const Pods& pods, SteadyTime now);
+// The suspicion against an entry, as far as `pods` show. Nothing: the entry's pod lives.
+[[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);
 
 class Suspects {
  public:

@@ -54,7 +54,7 @@ TEST_P(SuspicionTest, IsRaisedForPodsThatAreNotKnownToLive) {
   if (*c.entry_pod != '\0') entry.pod_namespace = "default";
   entry.pod = c.entry_pod;
   entry.uid = c.entry_uid;
-  const auto got = SuspicionOf(entry, "n1", pods, {});
+  const auto got = SuspicionOf(entry, pods, {});
   ASSERT_EQ(got.has_value(), c.want.has_value());
   if (!got) return;
   EXPECT_EQ(got->cause, *c.want);
@@ -80,17 +80,6 @@ constexpr SuspicionCase kSuspicionCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, SuspicionTest, testing::ValuesIn(kSuspicionCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
-// Some runtimes pass no UID of the pod.
-TEST(Suspicion, IsRaisedIfAPodOfAnotherNodeHasTheNameOfAnEntryWithoutUid) {
-  Pods pods;
-  pods.Put({.name_space = "default", .name = "web", .uid = kUid, .node = "n2"}, {});
-  ipam::HeldEntry entry;
-  entry.pod_namespace = "default";
-  entry.pod = "web";
-  EXPECT_EQ(SuspicionOf(entry, "n1", pods, {})->cause, Cause::kAbsent);
-  EXPECT_FALSE(SuspicionOf(entry, "n2", pods, {}));
-}
-
 // A tenant writes another pod's UID into the mirror annotation of its own pod, and deletes its own pod.
 TEST(Suspicion, IgnoresTheDeletionOfAnotherPodThatNamesTheUidOfTheEntrysPod) {
   Pods pods;
@@ -103,7 +92,7 @@ TEST(Suspicion, IgnoresTheDeletionOfAnotherPodThatNamesTheUidOfTheEntrysPod) {
   entry.pod_namespace = "default";
   entry.pod = "web";
   entry.uid = kUid;
-  EXPECT_EQ(SuspicionOf(entry, "n1", pods, {})->grace, seconds(3600));
+  EXPECT_EQ(SuspicionOf(entry, pods, {})->grace, seconds(3600));
 }
 
 }  // namespace
