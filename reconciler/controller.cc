@@ -37,6 +37,8 @@ constexpr std::chrono::milliseconds kHangsFrom{1'900};
 // If an action hangs, all actions of its kind wait at least this many times as long as its request took. So the hanging
 // actions of one kind take at most a third of the controller's time.
 constexpr int kHangingFactor = 2;
+// A Node whose patch failed comes after the other Nodes until its wait has been over for this time.
+constexpr std::chrono::seconds kFailureCounts{10};
 // Pause of all patches of Nodes after the limit was reached (NodePatches).
 constexpr std::chrono::milliseconds kAfterPatches{100};
 // Time that a pass spends on one kind of background actions.
@@ -181,8 +183,8 @@ void Controller::AfterDecision(const Decision& decision, const Now& now) {
   std::erase_if(state_.pods_listed, [&](const auto& item) { return item.second.at + kNextList < now.steady; });
   if (world_.knows_holders) {
     std::erase_if(state_.without_numbers, [&](const auto& name) { return world_.nodes.Find(name) == nullptr; });
+    std::erase_if(state_.numbers_written, [&](const auto& item) { return world_.nodes.Find(item.first) == nullptr; });
   }
-  std::erase_if(state_.numbers_written, [&](const auto& item) { return item.second + kCalmNodePause < now.steady; });
   on_version(VersionForSuccessor(now.steady));
   if (now.steady - vanished_forgotten_ < kVanishedKept) return;
   vanished_forgotten_ = now.steady;
@@ -204,12 +206,15 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
   using Order = std::tuple<bool, steady_clock::time_point, steady_clock::time_point>;
   std::vector<std::pair<Order, const Action*>> in_order;
   in_order.reserve(decision.actions.size());
+  const auto now = clock_.Now();
   for (const Action& action : decision.actions) {
-    // An address count may depend on a list of pods that grows old, so the count is written first, even after a
-    // conflict.
+    // An address count may depend on a list of pods that grows old, so the counts are written first, even after a
+    // conflict, in the order of decide_numbers.h.
     const bool is_number = std::holds_alternative<ShowNumbers>(action);
+    auto waited_until = state_.backoff.NotBefore(KeyOf(action));
+    if (is_number && waited_until < now - kFailureCounts) waited_until = steady_clock::time_point::min();
     // Actions of a kind whose requests hang come last, even after the wait of this kind has ended.
-    const Order order(!is_number, state_.backoff.NotBefore(KindKey(action)), state_.backoff.NotBefore(KeyOf(action)));
+    const Order order(!is_number, state_.backoff.NotBefore(KindKey(action)), waited_until);
     in_order.emplace_back(order, &action);
   }
   std::ranges::stable_sort(in_order, {}, &std::pair<Order, const Action*>::first);
