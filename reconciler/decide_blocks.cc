@@ -175,13 +175,13 @@ class BlockPass {
     return Delete(seen);
   }
 
-  // True if the block's deletion, or the write of its Node's lower count, has failed and waits for its next attempt.
-  // Meanwhile the controller deletes other blocks.
+  // True if the block's deletion has failed, or the Node's lower count cannot be written now, and the next attempt has
+  // to wait. Meanwhile the controller deletes other blocks.
   [[nodiscard]] bool IsRefused(const SeenBlock& seen) const {
-    const auto has_failed = [this](const ObjectKey& key) {
-      return scope_.state.backoff.HasFailed(key) && !scope_.state.backoff.MayTry(key, now_.steady);
-    };
-    return has_failed(BlockKey(seen.name)) || (leaving_.contains(seen.name) && has_failed(NodeKey(seen.block->node)));
+    const Backoff& backoff = scope_.state.backoff;
+    const auto waits = [&](const ObjectKey& key) { return !backoff.MayTry(key, now_.steady); };
+    return (backoff.HasFailed(BlockKey(seen.name)) && waits(BlockKey(seen.name))) ||
+           (leaving_.contains(seen.name) && waits(NodeKey(seen.block->node)));
   }
 
   // Called if this decision does not delete the block. If the block is in leaving_, the block stays uncounted until the
