@@ -2,7 +2,6 @@
 // Sends one GET of a pod, or one list of a node's pods, for each question.
 #include "reconciler/ask_pods.h"
 
-#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -16,19 +15,6 @@ namespace berth::reconciler {
 
 using nlohmann::json;
 
-namespace {
-
-// True if the text begins and ends as Kubernetes names do, and has only their characters. With other characters, the
-// path could name something other than a pod. For the namespace "..", an API server answers 500 each time.
-bool IsDnsName(std::string_view text) {
-  constexpr std::string_view kEnds = "abcdefghijklmnopqrstuvwxyz0123456789";
-  constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789-.";
-  return !text.empty() && kEnds.contains(text.front()) && kEnds.contains(text.back()) &&
-         text.find_first_not_of(kAll) == std::string_view::npos;
-}
-
-}  // namespace
-
 Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::string& name_space, const std::string& name,
                                            const k8sclient::CallOptions& options) {
   auto object = k8sclient::Get(api, PodPath(name_space, name), options);
@@ -39,15 +25,13 @@ Expected<std::optional<SeenPod>> AskForPod(k8sclient::Api& api, const std::strin
   return *std::move(pod);
 }
 
-bool CanBePod(const ipam::HeldEntry& entry) { return IsDnsName(entry.pod_namespace) && IsDnsName(entry.pod); }
-
 Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,
                          const k8sclient::CallOptions& options) {
   if (!CanBePod(one.entry)) return Fail(ErrorCode::kInvalid, "no pod can have the name " + Quoted(one.entry.pod));
   const auto pod = AskForPod(api, one.entry.pod_namespace, one.entry.pod, options);
   if (!pod) return std::unexpected(pod.error());
   if (!*pod) return true;
-  const bool is_another = !IsPodOf(one.entry, one.node, **pod);
+  const bool is_another = !one.entry.uid.empty() && (*pod)->identity() != one.entry.uid;
   const bool has_others = one.was_replaced && (*pod)->HasOthersThan(address);
   return is_another || has_others || (one.was_terminal && (*pod)->is_terminal);
 }

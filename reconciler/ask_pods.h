@@ -25,9 +25,6 @@ namespace berth::reconciler {
                                                          const std::string& name,
                                                          const k8sclient::CallOptions& options);
 
-// True if a pod can have the name in the entry.
-[[nodiscard]] bool CanBePod(const ipam::HeldEntry& entry);
-
 // True if the controller may free the entry: the entry's pod is gone, or the pod has ended (if one.was_terminal), or
 // the pod has other addresses (if one.was_replaced). Errors: kInvalid: no pod can have the name in the entry.
 [[nodiscard]] Expected<bool> IsPodGone(k8sclient::Api& api, const FreedEntry& one, const ipam::Address& address,

@@ -326,7 +326,12 @@ class Pass {
       const auto counted = counted_.find(seen.meta.uid);
       if (counted != counted_.end() && !seen.meta.deleting()) pools.emplace(seen.meta.uid, counted->second.pool);
     }
-    DecideReserved({.world = world_, .state = state_, .pools = pools, .now = now_, .relisted = relisted_},
+    DecideReserved({.world = world_,
+                    .state = state_,
+                    .pools = pools,
+                    .now = now_,
+                    .relisted = relisted_,
+                    .knows_pods = world_.knows_holders || kept_.settings.reclaim == Reclaim::kOff},
                    {.space = name, .reserved = plan.reserved, .may_stop_withholding = plan.may_stop_withholding},
                    decision_);
   }

@@ -90,6 +90,15 @@ ContestedAddress ToContested(const SeenPod& pod, const ipam::Address& address, c
                   recorded + (block.shared() ? "" : " on " + block.node)};
 }
 
+// Whether any block of the world has an entry of the pod for the address.
+bool IsRecorded(const World& world, const SeenPod& pod, const ipam::Address& address) {
+  return std::ranges::any_of(world.blocks(), [&](const auto& item) {
+    const ipam::BlockView& block = item.second.block;
+    return block != nullptr && block->cidr.Contains(address) &&
+           StateOf(pod, address, *block) == AddressState::kRecorded;
+  });
+}
+
 }  // namespace
 
 AddressState StateOf(const SeenPod& pod, const ipam::Address& address, const ipam::Block& block) {
@@ -128,19 +137,12 @@ std::optional<ipam::HeldEntry> EntryOf(const SeenPod& pod, const ipam::Block& bl
 }
 
 bool LacksEntryOf(const World& world, const ipam::Block& block, const SeenPod& pod) {
-  const auto is_recorded = [&](const ipam::Address& address) {
-    return std::ranges::any_of(world.blocks(), [&](const auto& item) {
-      const ipam::BlockView& other = item.second.block;
-      return other != nullptr && other->cidr.Contains(address) &&
-             StateOf(pod, address, *other) == AddressState::kRecorded;
-    });
-  };
   return pod.HasOwnAddress() && std::ranges::any_of(pod.addresses, [&](const ipam::Address& address) {
-           return block.cidr.Contains(address) && !is_recorded(address);
+           return block.cidr.Contains(address) && !IsRecorded(world, pod, address);
          });
 }
 
-bool PodAddresses::AreLostIn(const ipam::Block& block) {
+const std::vector<const SeenPod*>& PodAddresses::PodsOf(const std::string& node) {
   if (!pods_) {
     pods_.emplace();
     for (const auto& [key, pod] : world_.pods.all()) {
@@ -149,8 +151,17 @@ bool PodAddresses::AreLostIn(const ipam::Block& block) {
       (*pods_)[pod.node].push_back(&pod);
     }
   }
-  return std::ranges::any_of((*pods_)[block.node],
-                             [&](const SeenPod* pod) { return LacksEntryOf(world_, block, *pod); });
+  return (*pods_)[node];
+}
+
+bool PodAddresses::AreLostIn(const ipam::Block& block) {
+  return std::ranges::any_of(PodsOf(block.node), [&](const SeenPod* pod) { return LacksEntryOf(world_, block, *pod); });
+}
+
+bool PodAddresses::IsLost(const ipam::Block& block, const ipam::Address& address) {
+  return std::ranges::any_of(PodsOf(block.node), [&](const SeenPod* pod) {
+    return std::ranges::find(pod->addresses, address) != pod->addresses.end() && !IsRecorded(world_, *pod, address);
+  });
 }
 
 void LostEntries::Decide(const World& world, const ControllerState& state, const Now& now, Decision& decision) {

@@ -63,10 +63,14 @@ class PodAddresses {
  public:
   explicit PodAddresses(const World& world) : world_(world) {}
   [[nodiscard]] bool AreLostIn(const ipam::Block& block);
+  // The same for one address of the block.
+  [[nodiscard]] bool IsLost(const ipam::Block& block, const ipam::Address& address);
 
  private:
+  [[nodiscard]] const std::vector<const SeenPod*>& PodsOf(const std::string& node);
+
   const World& world_;
-  // By node; under "" all pods, for Shared blocks. The first call of AreLostIn gathers them, because there may be
+  // By node; under "" all pods, for Shared blocks. The first call gathers them, because there may be
   // 100,000 pods.
   std::optional<std::map<std::string, std::vector<const SeenPod*>>> pods_;
 };

@@ -106,6 +106,15 @@ class EntryPlan {
   ReservedChange change_;
 };
 
+// Whether a live pod has an address whose reserved entry is in `before` and not in `after`. The pod's entry will take
+// the place of the reserved one (decide_lost.h). If the reserved entry went before that, another pod could get the
+// address.
+bool EndsALostAddress(const ipam::Block& before, const ipam::Block& after, PodAddresses& pods) {
+  return std::ranges::any_of(before.allocations, [&](const auto& item) {
+    return !after.allocations.contains(item.first) && pods.IsLost(before, before.cidr.At(item.first));
+  });
+}
+
 }  // namespace
 
 ReservedChange WithReserved(const ipam::Block& block, const ipam::Pool& pool,
@@ -134,11 +143,12 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
       return WithReserved(*seen.block, pool->second, space.reserved, now_ms, may_remove);
     };
     ReservedChange change = with(/*may_remove=*/false);
-    // If a live pod has an address of the block without an entry, the pod's entry will take the place of the reserved
-    // one (decide_lost.h). If the reserved entry went before that, another pod could get the address.
-    if (change.wants_removal && space.may_stop_withholding && !pod_addresses.AreLostIn(*seen.block)) {
-      if (scope.relisted) change = with(/*may_remove=*/true);
-      if (!scope.relisted) decision.wants_relist.insert(BlockKey(name));
+    if (change.wants_removal && space.may_stop_withholding && scope.knows_pods) {
+      ReservedChange removal = with(/*may_remove=*/true);
+      if (!EndsALostAddress(*seen.block, *removal.after, pod_addresses)) {
+        if (scope.relisted) change = std::move(removal);
+        if (!scope.relisted) decision.wants_relist.insert(BlockKey(name));
+      }
     }
     if (change.next_ms) decision.WakeAt(*change.next_ms);
     if (change.after) writes.Add(ChangeBlock{.before = seen.block, .after = *std::move(change.after)});

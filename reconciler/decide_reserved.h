@@ -44,6 +44,7 @@ struct ReservedScope {
   const std::map<std::string, ipam::Pool>& pools;  // the pools whose blocks are changed, by UID
   const Now& now;
   bool relisted = false;
+  bool knows_pods = true;  // false: the controller has yet to list the pods, so it removes no reserved entry
 };
 
 // Adds changes of blocks.

@@ -181,7 +181,6 @@ struct Performer::Visitor {
         // kInvalid: no pod can have the name in this entry. Leave the entry out, and free the block's other entries.
         skipped = std::unexpected(is_gone.error());
         if (is_gone.error().code == ErrorCode::kInvalid) continue;
-        if (freed.empty()) return skipped;
         break;
       }
       ++asked;
@@ -226,6 +225,7 @@ struct Performer::Visitor {
     for (const LostEntry& one : action.entries | std::views::take(kEntriesMax)) {
       if (!put.empty() && IsLate()) break;
       const auto has_it = HasLostAddress(api, one, options);
+      if (!has_it && !put.empty()) break;
       if (!has_it) return std::unexpected(has_it.error());
       if (!*has_it) continue;
       auto text = ipam::FormatEntry(one.entry);

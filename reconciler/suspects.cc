@@ -3,6 +3,7 @@
 #include "reconciler/suspects.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace berth::reconciler {
 
@@ -45,13 +46,24 @@ bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
   return freed && freed->text == entry.text;
 }
 
+// True if the text begins and ends as Kubernetes names do, and has only their characters. With other characters, the
+// path could name something other than a pod. For the namespace "..", an API server answers 500 each time.
+bool IsDnsName(std::string_view text) {
+  constexpr std::string_view kEnds = "abcdefghijklmnopqrstuvwxyz0123456789";
+  constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+  return !text.empty() && kEnds.contains(text.front()) && kEnds.contains(text.back()) &&
+         text.find_first_not_of(kAll) == std::string_view::npos;
+}
+
 }  // namespace
+
+bool CanBePod(const ipam::HeldEntry& entry) { return IsDnsName(entry.pod_namespace) && IsDnsName(entry.pod); }
 
 PastPod PastPodOf(const ipam::HeldEntry& entry) { return {NamespacedName(entry.pod_namespace, entry.pod), entry.uid}; }
 
 std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const Suspicion unknown{.cause = Cause::kUnknown, .since = now};
-  if (entry.pod.empty() || entry.pod_namespace.empty()) return unknown;
+  if (!CanBePod(entry)) return unknown;
   const SeenPod* pod = pods.Find(NamespacedName(entry.pod_namespace, entry.pod));
   const bool is_its = pod != nullptr && (entry.uid.empty() || pod->identity() == entry.uid);
   if (is_its && !pod->is_terminal) return std::nullopt;

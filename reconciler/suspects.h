@@ -35,8 +35,8 @@ enum class Cause : std::uint8_t {
   // The pod lives, and has had a newer sandbox with other addresses since this entry was written. The kubelet makes a
   // sandbox only when the previous sandbox has ended.
   kReplaced,
-  // Nobody can know what became of the pod: the entry names no pod, or a static pod without a mirror. A missing mirror
-  // proves nothing.
+  // Nobody can know what became of the pod: the entry names no pod, a name that no pod can have, or a static pod
+  // without a mirror. A missing mirror proves nothing.
   kUnknown,
 };
 
@@ -69,6 +69,9 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 
 // The pod that the entry names.
 [[nodiscard]] PastPod PastPodOf(const ipam::HeldEntry& entry);
+
+// True if a pod can have the name in the entry.
+[[nodiscard]] bool CanBePod(const ipam::HeldEntry& entry);
 
 // The suspicion against an entry, as far as `pods` show. Nothing: the entry's pod lives.
 [[nodiscard]] std::optional<Suspicion> SuspicionOf(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now);

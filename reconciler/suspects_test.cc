@@ -71,6 +71,7 @@ constexpr SuspicionCase kSuspicionCases[] = {
     {"AnotherHasItsNameAndNobodySawItGo", "web", kUid, kOther, "", false, "", Cause::kAbsent},
     {"WasNeverThere", "web", kUid, "", "", false, "", Cause::kAbsent},
     {"NoName", "", "", "", "", false, "", Cause::kUnknown},
+    {"ANameThatNoPodCanHave", "..", kUid, "", "", false, "", Cause::kUnknown},
     {"StaticPodLives", "web", kHash, "mirror-uid", kHash, false, "", std::nullopt},
     {"StaticPodWithoutMirror", "web", kHash, "", "", false, "", Cause::kUnknown},
     {"StaticPodWhoseMirrorWasDeleted", "web", kHash, "", "", false, kHash, Cause::kUnknown},
