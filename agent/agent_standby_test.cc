@@ -173,14 +173,14 @@ TEST_F(StandbyTest, ARefusedEntryOfAKilledAgentDoesNotStopTheNextAgent) {
 
 TEST_F(StandbyTest, AnAddressWithoutANoteIsWrittenBeforeTheAnswer) {
   StartWithStandby();
-  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  RefuseNoteOf("c1");
   ASSERT_TRUE(Add("c1").ok);
   EXPECT_TRUE(IsWritten("c1"));
 }
 
 TEST_F(StandbyTest, AnswersNoAddressThatIsNeitherNotedNorWritten) {
   StartWithStandby();
-  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  RefuseNoteOf("c1");
   FaultPatches(ApiFault::kUnavailable);
   EXPECT_FALSE(AddWithin("c1", 1).ok);
   EXPECT_FALSE(AddWithin("c1", 1).ok);

@@ -57,6 +57,13 @@ class StandbyTest : public AgentTest {
     const std::filesystem::directory_iterator notes(run_dir() + "/nodes/n1/handed-out");
     return static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
   }
+  // A folder in the place of the note's file makes the write of the note fail.
+  void RefuseNoteOf(const std::string& container) const {
+    for (const nlohmann::json& block : api_.Objects(kBlocks)) {
+      const std::string name = AttachmentOfContainer(container) + "." + block["metadata"]["name"].get<std::string>();
+      std::filesystem::create_directory(run_dir() + "/nodes/n1/handed-out/" + name);
+    }
+  }
   // Patches wait until Go is called.
   void HoldPatches() {
     api_.SetFaults([this](const k8sclient::Request& request) {
