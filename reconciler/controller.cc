@@ -37,7 +37,8 @@ constexpr std::chrono::milliseconds kHangsFrom{1'900};
 // If an action hangs, all actions of its kind wait at least this many times as long as its request took. So the hanging
 // actions of one kind take at most a third of the controller's time.
 constexpr int kHangingFactor = 2;
-// A Node whose patch failed comes after the other Nodes until its wait has been over for this time.
+// A Node whose patch failed comes after the other Nodes until its wait has been over for this time, and a patch of any
+// Node has succeeded since.
 constexpr std::chrono::seconds kFailureCounts{10};
 // Pause of all patches of Nodes after the limit was reached (NodePatches).
 constexpr std::chrono::milliseconds kAfterPatches{100};
@@ -212,7 +213,8 @@ std::vector<const Action*> Controller::InOrder(const Decision& decision) const {
     // conflict, in the order of decide_numbers.h.
     const bool is_number = std::holds_alternative<ShowNumbers>(action);
     auto waited_until = state_.backoff.NotBefore(KeyOf(action));
-    if (is_number && waited_until < now - kFailureCounts) waited_until = steady_clock::time_point::min();
+    const bool is_over = waited_until < now - kFailureCounts && !state_.backoff.HasFailed(KindKey(action));
+    if (is_number && is_over) waited_until = steady_clock::time_point::min();
     // Actions of a kind whose requests hang come last, even after the wait of this kind has ended.
     const Order order(!is_number, state_.backoff.NotBefore(KindKey(action)), waited_until);
     in_order.emplace_back(order, &action);

@@ -110,9 +110,9 @@ class EntryPlan {
 // the place of the reserved one (decide_lost.h). If the reserved entry went before that, another pod could get the
 // address.
 bool EndsALostAddress(const ipam::Block& before, const ipam::Block& after, PodAddresses& pods) {
-  return std::ranges::any_of(before.allocations, [&](const auto& item) {
-    return !after.allocations.contains(item.first) && pods.IsLost(before, before.cidr.At(item.first));
-  });
+  return pods.AreLostIn(before) && std::ranges::any_of(before.allocations, [&](const auto& item) {
+           return !after.allocations.contains(item.first) && pods.IsLost(before, before.cidr.At(item.first));
+         });
 }
 
 }  // namespace
