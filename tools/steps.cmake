@@ -20,9 +20,9 @@ set(INSTALLED MINUTES 30 NEEDS image set-up cluster-build)
 set(NODES LANE node ${INSTALLED})
 
 set(BUILD "cmake --preset $P && cmake --build --preset $P --target")
-# Four tests for each processor, because many tests wait. The limits on output are high, because the count is at the end of a
+# Two tests for each processor, because many tests wait. The limits on output are high, because the count is at the end of a
 # test's output.
-set(UNIT_TESTS "ctest --preset $P -L unit -j $((4 * $(nproc))) --no-tests=error --output-junit \"$JUNIT\" \
+set(UNIT_TESTS "ctest --preset $P -L unit -j $((2 * $(nproc))) --no-tests=error --output-junit \"$JUNIT\" \
 --test-output-size-passed 1000000 --test-output-size-failed 1000000")
 # If the kernel randomises more than 28 bits of mappings, ThreadSanitizer of GCC 12 cannot place its shadow memory.
 set(FIXED_ADDRESSES "$(setarch --addr-no-randomize true 2>/dev/null && echo setarch --addr-no-randomize)")
