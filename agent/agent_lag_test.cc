@@ -101,6 +101,8 @@ TEST_F(AgentLagTest, TakesNoAddressOfABlockInDoubtBeforeItsPoolIsRead) {
   Await([this] { return !IsWritten("first"); }, "the DEL is written");
   watched_.Hold("uid-of-tiny");
   for (const json& block : api_.Objects(kBlocks)) RemoveBlock(block["metadata"]["name"]);
+  const auto knows_none = [this] { return json::parse(agent_->DebugBlocks())["blocks"].empty(); };
+  Await(knows_none, "the agent has seen that its block is gone");
   RemovePool();
   std::atomic<bool> is_lost = false;
   std::atomic<bool> is_asked = false;
