@@ -145,7 +145,7 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     ReservedChange change = with(/*may_remove=*/false);
     if (change.wants_removal && space.may_stop_withholding && scope.knows_pods) {
       ReservedChange removal = with(/*may_remove=*/true);
-      if (!EndsALostAddress(*seen.block, *removal.after, pod_addresses)) {
+      if (removal.after && !EndsALostAddress(*seen.block, *removal.after, pod_addresses)) {
         if (scope.relisted) change = std::move(removal);
         if (!scope.relisted) decision.wants_relist.insert(BlockKey(name));
       }

@@ -94,7 +94,7 @@ TEST_F(TwoAgentsTest, TheOlderWaitsForTheNewerAlsoIfTheirFilesAreRemoved) {
   std::filesystem::remove_all(std::filesystem::path(SocketPath()).parent_path() / "nodes");
   for (const auto end = steady_clock::now() + seconds(1); steady_clock::now() < end;) EXPECT_TRUE(StandsBy("older"));
   newer->Signal(SIGCONT);
-  EXPECT_TRUE(Eventually([this] { return AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath()))) != ""; }));
+  EXPECT_TRUE(Eventually([this] { return !AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath()))).empty(); }));
   newer->Kill();
   EXPECT_TRUE(Eventually([&] { return Serves("older"); })) << Said();
   EXPECT_EQ(RunPlugin(CallOf("DEL", "c1", SocketPath())).exit_code, 0);
