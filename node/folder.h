@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folder: an open folder that processes of a node share, and the files in it.
+// Folder: an open folder that processes of a node share, and the files in it. MachineName: a random name of this
+// machine, in a file of such a folder.
 //
 // Root of the host writes into the folder, and an agent's container, which mounts the folder, may change it. Therefore
 // Folder opens no symbolic link, neither for the folder itself nor for a file in it, and accepts only plain file names.

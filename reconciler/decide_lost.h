@@ -70,8 +70,7 @@ class PodAddresses {
   [[nodiscard]] const std::vector<const SeenPod*>& PodsOf(const std::string& node);
 
   const World& world_;
-  // By node; under "" all pods, for Shared blocks. The first call gathers them, because there may be
-  // 100,000 pods.
+  // By node; under "" all pods, for Shared blocks. The first call gathers them, because there may be 100,000 pods.
   std::optional<std::map<std::string, std::vector<const SeenPod*>>> pods_;
 };
 

@@ -146,8 +146,11 @@ void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Deci
     if (change.wants_removal && space.may_stop_withholding && scope.knows_pods) {
       ReservedChange removal = with(/*may_remove=*/true);
       if (removal.after && !EndsALostAddress(*seen.block, *removal.after, pod_addresses)) {
-        if (scope.relisted) change = std::move(removal);
-        if (!scope.relisted) decision.wants_relist.insert(BlockKey(name));
+        if (scope.relisted) {
+          change = std::move(removal);
+        } else {
+          decision.wants_relist.insert(BlockKey(name));
+        }
       }
     }
     if (change.next_ms) decision.WakeAt(*change.next_ms);

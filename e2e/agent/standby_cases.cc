@@ -83,8 +83,8 @@ TEST_F(TwoAgentsTest, TheNewerTakesOverOncePerStartAndTheTwoDoNotTakeTurns) {
   EXPECT_TRUE(StandsBy("older"));
 }
 
-// As soon as the newer agent notices that its files are gone, it notes there again which addresses pods have. If the
-// older agent served before that, another pod could get such an address.
+// The newer agent notices that its files are gone, and records again which addresses pods have. If the older agent
+// served before that, another pod could get such an address.
 TEST_F(TwoAgentsTest, TheOlderWaitsForTheNewerAlsoIfTheirFilesAreRemoved) {
   const auto older = Start("older");
   ASSERT_TRUE(Eventually([&] { return Serves("older"); }));
