@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Somebody removes files of /run/berth while the agent runs.
+#include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -79,12 +81,17 @@ class RemovedFilesTest : public StandbyTest {
     FaultPatches(ApiFault::kUnavailable);
     ASSERT_TRUE(Add("c1").ok);
   }
-  // Moves the folder away first, so that no new file keeps it from being removed.
-  void RemoveFolder() const {
+  void RemoveFolder() const { RemoveFolder(run_dir()); }
+  // Moves the folder away first, so that the agent finds no part of it.
+  void RemoveFolder(const std::string& folder) const {
     const std::string moved = run_dir() + "-moved";
-    std::filesystem::rename(run_dir(), moved);
+    std::filesystem::rename(folder, moved);
+    AwaitRemoved(moved);
+  }
+  // The agent may still write files into a folder that it has open.
+  void AwaitRemoved(const std::string& folder) const {
     std::error_code busy;
-    Await([&] { return std::filesystem::remove_all(moved, busy) == 0; }, "the folder is removed");
+    Await([&] { return std::filesystem::remove_all(folder, busy) == 0; }, "the folder is removed");
   }
   void ExpectNoted() const {
     const auto notes = node::NodeDirectory::Open(run_dir(), "n1", "s")->ReadHandedOut();
@@ -111,7 +118,7 @@ TEST_F(RemovedFilesTest, AreWrittenAgainIfTheAgentIsToldToEndBeforeItNotices) {
 
 TEST_F(RemovedFilesTest, AreWrittenAgainIfOnlyTheirOwnFolderIsGone) {
   StartWithUnwrittenAddress();
-  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  RemoveFolder(run_dir() + "/nodes/n1/handed-out");
   Await([this] { return replaced_ == 1; }, "the agent ends");
   ExpectNoted();
 }
@@ -121,7 +128,7 @@ TEST_F(RemovedFilesTest, AreWrittenAgainIfTheFoldersStay) {
   for (const char* const file : {"/nodes/n1/creator", "/nodes/n1/creator.lock"}) {
     std::filesystem::remove(run_dir() + file);
   }
-  std::filesystem::remove_all(run_dir() + "/nodes/n1/handed-out");
+  RemoveFolder(run_dir() + "/nodes/n1/handed-out");
   Await([this] { return replaced_ == 1; }, "the agent ends");
   agent_->Drain(std::chrono::milliseconds(0));
   ExpectNoted();
@@ -141,9 +148,12 @@ TEST_F(RemovedFilesTest, AreWrittenOnceMoreWhenTheAgentEnds) {
 TEST_F(RemovedFilesTest, AreNotWrittenForASuccessor) {
   StartWithUnwrittenAddress();
   agent_->BeginStop();
-  RemoveFolder();
-  const auto anew = node::NodeDirectory::Open(run_dir(), "n1", "s");
+  const std::string of_successor = run_dir() + "-of-successor";
+  const auto anew = node::NodeDirectory::Open(of_successor, "n1", "s");
   ASSERT_TRUE(anew->BecomeNodeOwner("successor").has_value());
+  // One call exchanges the folders, so the agent cannot notice its loss before the successor's files are there.
+  ASSERT_EQ(renameat2(AT_FDCWD, of_successor.c_str(), AT_FDCWD, run_dir().c_str(), RENAME_EXCHANGE), 0);
+  AwaitRemoved(of_successor);
   agent_->Drain(std::chrono::milliseconds(0));
   EXPECT_TRUE(anew->ReadHandedOut()->empty());
 }
