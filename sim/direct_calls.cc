@@ -26,6 +26,7 @@ struct DirectCalls::Running {
   ProcessPointer process;
   std::optional<CniAnswer> answer;
   bool is_abandoned = false;
+  bool is_unnoticed = false;
 };
 
 DirectCalls::DirectCalls(Options options, k8sclient::Api& api, Story& story)
@@ -69,7 +70,7 @@ void DirectCalls::Serve(Running& running, const std::string& body, const CallMom
   if (moments.is_answered) moments.is_answered();
   if (!text) {
     running.answer = {.ok = false, .body = cni::ErrorJson(text.error(), config->version)};
-  } else if (running.is_abandoned && !text->empty()) {
+  } else if (running.is_abandoned && !running.is_unnoticed && !text->empty()) {
     static_cast<void>(call.TakeBackAdd());
   } else {
     running.answer = {.ok = true, .body = *text};
@@ -96,9 +97,10 @@ std::optional<CniAnswer> DirectCalls::Call(const std::string& body, std::chrono:
     std::this_thread::sleep_for(std::chrono::microseconds(100 + Below(400)) + (Now() - begin) / 32);
   }
   if (running->answer || running->process->is_dead) return running->answer;
-  // Some runtimes kill a plugin for which they do not wait any more. Other runtimes let it print its answer, which
-  // nobody reads.
+  // Some runtimes kill a plugin for which they do not wait any more. Others let it print an answer that nobody reads.
+  // In half of these cases the plugin notices that.
   running->is_abandoned = true;
+  running->is_unnoticed = Below(2) == 0;
   if (Below(2) == 0) {
     sim::Kill(*running->process);
     std::erase(running_, running);
