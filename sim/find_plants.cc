@@ -93,6 +93,7 @@ bool FindPlants(const PlantSearch& search) {
     if (like.draws_faults && !plant.faults.empty()) {
       like.extent.faults = plant.faults;
       like.draws_faults = false;
+      if (!plant.has_controllers) like.extent.controllers = 0;
     }
     RunOptions run = search.run;
     run.stops_at_failure = true;

@@ -11,7 +11,7 @@ namespace berth::sim {
 
 struct PlantSearch {
   // If .plant is set, only this plant is searched. If .draws_faults is set, a plant that names faults gets these
-  // faults.
+  // faults, and no controllers if it needs none.
   Case like = {};
   RunOptions run = {};      // options of one try: limits after which the plant counts as not found
   std::uint64_t tries = 1;  // number of tries, whose first seeds are far apart

@@ -24,6 +24,7 @@
 #include "sim/counting_lies.h"
 #include "sim/files.h"
 #include "sim/kubelet.h"
+#include "sim/lies.h"
 #include "sim/pod_plants.h"
 #include "sim/scheduler.h"
 
@@ -67,17 +68,6 @@ void ExistsIsSuccess(const Request& request, Network::Answer& answer) {
   body["metadata"]["uid"] = "uid-of-nobody";
   body["metadata"]["resourceVersion"] = "1";
   *answer = {.status = 201, .body = body.dump()};
-}
-
-// Removes the value at `place` from the bodies of requests with this method.
-std::function<void(Request&)> Without(Method method, const char* place) {
-  return [method, pointer = json::json_pointer(place)](Request& request) {
-    if (request.method != method) return;
-    json body = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
-    if (!body.is_object() || !body.contains(pointer)) return;
-    body[pointer.parent_pointer()].erase(pointer.back());
-    request.body = body.dump();
-  };
 }
 
 void ReadFromAnyCache(Request& request) {
@@ -144,30 +134,6 @@ void AnswersNoGrace(const Request& /*request*/, Network::Answer& answer) {
   if (answer) HideGrace(answer->body);
 }
 
-// Replaces the first text of each pair by the second, in all answers and in all lines of watches.
-Network::Lies Replacing(std::vector<std::pair<std::string, std::string>> pairs) {
-  const auto replace = [pairs = std::move(pairs)](std::string& text) {
-    for (const auto& [from, to] : pairs) {
-      for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-        text.replace(at, from.size(), to);
-      }
-    }
-  };
-  return {.changes =
-              [replace](const Request&, Network::Answer& answer) {
-                if (answer) replace(answer->body);
-              },
-          .tells =
-              [replace](std::string& line) {
-                replace(line);
-                return true;
-              }};
-}
-
-Network::Lies Replacing(const std::string& from, const std::string& to) {
-  return Replacing(std::vector{std::pair(from, to)});
-}
-
 void HidesNetns(json& call) {
   if (!call["netns"].get_ref<const std::string&>().empty()) call["netns"] = "/proc/1/ns/net";
 }
@@ -206,21 +172,6 @@ void ReadsBeforeOwnWrites(Request& request) {
   }
 }
 
-// Tells the lies (in answers and in lines of watches) only to the processes for which `are_lied_to` is true.
-Network::Lies ToThose(const Network::Lies& lies, const std::function<bool(const std::string& process)>& are_lied_to) {
-  const auto is_one = [are_lied_to] { return are_lied_to(CurrentProcess()->name); };
-  return {.changes =
-              [=, lie = lies.changes](const Request& request, Network::Answer& answer) {
-                if (is_one()) lie(request, answer);
-              },
-          .tells = [=, lie = lies.tells](std::string& line) { return !is_one() || lie(line); }};
-}
-bool IsController(const std::string& process) { return process.starts_with("controller"); }
-Network::Lies ToControllers(const Network::Lies& lies) { return ToThose(lies, IsController); }
-Network::Lies ToNodes(const Network::Lies& lies) {
-  return ToThose(lies, [](const std::string& process) { return !IsController(process); });
-}
-
 // Replaces one event of eight by a bookmark, as if the watch had sent all events up to its version.
 bool TellsBookmarkEarly(std::string& line) {
   constexpr std::uint64_t kOneIn = 8;
@@ -234,13 +185,6 @@ bool TellsBookmarkEarly(std::string& line) {
              {"metadata", {{"resourceVersion", version}}}}}};
   line = event.dump();
   return true;
-}
-
-// Rewrites only requests whose path begins with `path`.
-std::function<void(Request&)> OfKind(std::string_view path, std::function<void(Request&)> rewrite) {
-  return [path = std::string(path), rewrite = std::move(rewrite)](Request& request) {
-    if (request.path.starts_with(path)) rewrite(request);
-  };
 }
 
 bool IsEndOfPool(const Request& request) {
@@ -282,7 +226,7 @@ std::vector<Plant> OfAgents() {
        .before_start = Removing("/handed-out/")},
       {.name = "notes-not-moved",
        .what = "an agent whose files somebody removes records no note again",
-       .faults = {"emptied", "late", "away"},
+       .faults = {"emptied", "away"},
        .before_start = Removing("/handed-out/")},
       {.name = "no-fence",
        .what = "an agent that starts does not write its blocks: what its predecessor sent may land later",
@@ -290,24 +234,28 @@ std::vector<Plant> OfAgents() {
        .lies = {.swallows = IsFence}},
       {.name = "conflict-is-success",
        .what = "an agent takes a patch that met a conflict for done",
+       .faults = {"edit", "shared"},
        .lies = {.changes = ConflictIsSuccess()}},
       {.name = "creators-not-locked",
        .what = "the lock of the agent that may create blocks keeps no other agent out",
-       .faults = {"kill", "meanwhile", "overlap", "pause"},
+       .faults = {"meanwhile", "overlap", "pause"},
+       .has_controllers = false,
        .before_start = Removing("/creator.lock"),
        .before_call = Removing("/creator.lock")},
       {.name = "del-overtakes-add",
        .what = "a DEL leaves no mark, so an ADD that began before it is served after it",
-       .faults = {"kill", "late", "lost", "lag", "meanwhile", "pause", "restart"},
+       .faults = {"sandbox"},
        .before_call = Removing("/deleted/")},
       {.name = "patch-does-not-compare",
        .what = "the API server accepts a patch although the object changed since the writer read it",
        .lies = {.rewrites = Without(Method::kPatch, "/metadata/resourceVersion")}},
       {.name = "exists-is-success",
-       .what = "an agent takes a block that another agent created first for its own",
+       .what = "a program takes an object that another program created first for its own",
+       .faults = {"election"},
        .lies = {.changes = ExistsIsSuccess}},
       {.name = "lost-is-refused",
        .what = "a program takes a write whose answer was lost for one that failed",
+       .faults = {"lost", "late"},
        .lies = {.lost_is_refused = true}},
       {.name = "dates-not-told",
        .what = "answers of API servers have no Date",
@@ -319,21 +267,19 @@ std::vector<Plant> OfAgents() {
       {.name = "gc-spares-nothing", .what = "a GC also frees addresses that are in use", .call = SparesNothing},
       {.name = "gc-of-another-network",
        .what = "a GC frees addresses of another network than its list is for",
+       .faults = {"gc", "second"},
        .call = MistakesTheNetwork},
-      {.name = "own-writes-not-awaited",
-       .what = "a process may read an older version than its predecessor wrote",
-       .lies = {.rewrites = ReadsBeforeOwnWrites}},
       {.name = "syncs-nothing",
        .what = "a power cut also takes what an agent synced to disk",
        .faults = {"power", "deaf", "cut-off", "mute"},
        .ignores_syncs = true},
       {.name = "machines-have-one-identity",
        .what = "a machine takes the standby of another machine of its name for its own",
-       .faults = {"replaced", "kill", "deaf", "reboot", "power"},
+       .faults = {"replaced", "late", "deaf", "reboot"},
        .before_start = NameTheMachine},
       {.name = "calls-not-dated",
        .what = "an ADD counts as begun after every DEL",
-       .faults = {"kill", "late", "lost", "lag", "meanwhile"},
+       .faults = {"late"},
        .call = IsNotDated},
   };
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the plant owns and frees the function
@@ -342,8 +288,12 @@ std::vector<Plant> OfWatchesAndBounds() {
   return {
       {.name = "reads-from-any-cache",
        .what = "consistent reads come from a cache that lags",
-       .faults = {"lag", "kill", "late", "lost", "restart"},
+       .faults = {"lag"},
        .lies = {.rewrites = ReadFromAnyCache}},
+      {.name = "own-writes-not-awaited",
+       .what = "a process may read an older version than its predecessor wrote",
+       .faults = {"check", "direct", "lag"},
+       .lies = {.rewrites = ReadsBeforeOwnWrites}},
       {.name = "pool-gone-ignored",
        .what = "a program takes the pool that it read before for the one that it does not find now",
        .faults = {"pool-replaced", "shared", "lag", "late", "give-back"},
@@ -354,22 +304,27 @@ std::vector<Plant> OfWatchesAndBounds() {
        .lies = {.changes = RepeatsPools(/*when_gone=*/false)}},
       {.name = "gone-ignored",
        .what = "a program repeats a watch from a version that the API server has forgotten, instead of listing anew",
+       .faults = {"compact", "restart", "deaf", "cut-off"},
        .lies = {.tells = GoneIsNotTold}},
       {.name = "watch-loses-events",
        .what = "a watch leaves out one event of eight",
+       .faults = {"edit", "restart", "delete"},
        .lies = {.tells = LosesSomeEvents}},
       {.name = "watch-tells-old-content",
        .what = "a watch sends old content with a new version",
+       .faults = {"edit", "late", "direct"},
        .lies = {.tells = TellsOldContent}},
       {.name = "bookmark-too-early",
        .what = "a bookmark names a version whose events the watch has not sent yet",
+       .faults = {"restart", "edit"},
        .lies = {.tells = TellsBookmarkEarly}},
       {.name = "excludes-not-seen",
        .what = "nodes do not see what pools exclude",
-       .faults = {"pools"},
+       .faults = {"pools", "sandbox"},
        .lies = ToNodes(Replacing("\"exclude\"", "\"none\""))},
       {.name = "reservation-is-nothing",
        .what = "nodes take a reserved address of a block for a free one",
+       .faults = {"pools", "sandbox"},
        .lies = ToNodes(Replacing("\"! r", "\"~ t=1 x=r"))},
       {.name = "marks-kept", .what = "marks of DELs are kept for ever", .before_call = PutOffForgetting},
       {.name = "lists-without-end", .what = "a node lists its blocks ten times a second", .lists_without_end = true},
@@ -384,14 +339,15 @@ std::vector<Plant> OfControllers() {
        .lies = {.changes = AnswersNoGrace, .tells = TellsNoGrace}},
       {.name = "mirror-is-the-pod",
        .what = "the controller takes a static pod for gone when its mirror pod is gone",
-       .faults = {"mirror", "cut-off"},
+       .faults = {"mirror", "no-del", "restart"},
        .lies = Replacing(kStaticHash, std::string(kDashedHash)),
        .call = DashesHash},
       {.name = "allocation-is-the-pod",
        .what = "the controller takes a pod for gone when its IPAllocation is gone",
        .frees_without_allocation = true},
       {.name = "gone-node-hands-out",
-       .what = "an agent that is cut off takes the last answers of the API server for current ones",
+       .what = "a program that is cut off takes the last answers of the API server for current ones",
+       .faults = {"cut-off", "check", "direct"},
        .lies = {.repeats_when_cut = true}},
       {.name = "put-back-over-standby",
        .what = "the controller does not know what is on standby",
@@ -407,10 +363,12 @@ std::vector<Plant> OfControllers() {
        .lies = {.swallows = IsEndOfPool}},
       {.name = "networks-not-compared",
        .what = "an entry of a pod's second network counts as one of the first",
+       .faults = {"second", "no-del"},
        .lies = ToControllers(Replacing({{cni::NetworkDigits(kSecondNetwork), cni::NetworkDigits(kFirstNetwork)},
                                         {std::string("i=") + kSecondInterface, std::string("i=") + kFirstInterface}}))},
       {.name = "uid-not-compared",
        .what = "the controller takes a new pod of the same name for the old one",
+       .faults = {"no-del"},
        .call = NamesNoUid},
       {.name = "netns-not-recorded",
        .what = "an agent does not learn which network namespace a container has",
@@ -418,6 +376,7 @@ std::vector<Plant> OfControllers() {
        .call = HidesNetns},
       {.name = "pods-without-addresses",
        .what = "the API server shows no addresses of pods",
+       .faults = {"restore", "edit", "sandbox", "no-del"},
        .lies = Replacing("\"podIPs\"", "\"none\"")},
       {.name = "lease-of-a-node-that-is-cut-off",
        .what = "somebody renews the Lease of a node that is cut off",
@@ -433,6 +392,7 @@ std::vector<Plant> OfCounting() {
   return {
       {.name = "pods-without-phase",
        .what = "pods that have ended count as if they ran",
+       .faults = {"scheduler", "no-del", "slow-end"},
        .lies = ToControllers(Replacing("\"phase\"", "\"none\"")),
        .counts = true},
       {.name = "pods-without-requests",
@@ -455,23 +415,27 @@ std::vector<Plant> OfCounting() {
        .counts = true},
       {.name = "scheduler-sees-nodes-late",
        .what = "the scheduler sees a Node 10 s after the controller",
+       .faults = {"scheduler", "kubelet", "number"},
        .counts = true,
        .lag_of_scheduler = std::chrono::seconds(10)},
       {.name = "stale-node-patch",
        .what = "the controller writes a number although the Node changed since it read the Node",
+       .faults = {"scheduler", "number"},
        .lies = {.rewrites = OfKind(reconciler::kNodesPath, Without(Method::kPatch, "/metadata/resourceVersion"))},
        .counts = true},
       {.name = "block-deletion-does-not-compare",
        .what = "the controller deletes an empty block although an entry was written in between",
-       .faults = {"scheduler", "lag"},
+       .faults = {"scheduler", "cascade", "number"},
        .lies = {.rewrites = OfKind(crds::kBlocksPath, DeletesBlindlyOnceUsed)},
        .counts = true},
       {.name = "rise-not-shown",
        .what = "an agent does not see that its Node's number rose",
+       .faults = {"scheduler", "lag", "number"},
        .lies = ToNodes(Replacing("\"allocatable\"", "\"none\"")),
        .counts = true},
       {.name = "unschedulable-not-shown",
        .what = "the controller does not see that a pod is unschedulable",
+       .faults = {"scheduler", "number"},
        .lies = ToControllers(Replacing("\"Unschedulable\"", "\"none\"")),
        .counts = true},
   };

@@ -23,6 +23,7 @@ struct Plant {
   std::string_view what;  // the defect, in words
   // --plants searches for the plant with these faults; if there are none, each seed draws its faults.
   std::set<std::string> faults = {};
+  bool has_controllers = true;  // false: --plants also does without controllers, which takes a fraction of the time
   std::function<void(const std::string& node_folder)> before_start = nullptr;
   std::function<void(const std::string& node_folder)> before_call = nullptr;  // before each call of a runtime
   Network::Lies lies = {};

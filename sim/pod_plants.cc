@@ -123,7 +123,7 @@ std::vector<Plant> PlantsOfPods() {
        .lies = ChangingText(/*to_controllers=*/true, EndTerminatingPods)},
       {.name = "bound-pods-live",
        .what = "the controller takes a pod that somebody bound to a Node that is gone for one that lives there",
-       .faults = {"ghost", "stolen"},
+       .faults = {"ghost", "stolen", "no-del"},
        .lies = ChangingText(/*to_controllers=*/true, GivePendingPodsAnAddress)},
       {.name = "long-grace-wraps",
        .what = "the controller takes a pod's grace period of 68 years or more for zero",
@@ -131,7 +131,7 @@ std::vector<Plant> PlantsOfPods() {
        .lies = ChangingText(/*to_controllers=*/true, WrapLongGrace)},
       {.name = "pods-not-listed",
        .what = "the controller sees no pods, but finds each pod that it asks for",
-       .faults = {"restart"},
+       .faults = {"restart", "no-del"},
        .lies = {.changes = ListNoPods, .tells = TellOfNoPods}},
   };
 }
