@@ -48,23 +48,26 @@ std::function<void(Request&)> OfKind(std::string_view path, std::function<void(R
   };
 }
 
+Network::Lies ChangingText(std::function<void(std::string& text)> change) {
+  return {.changes =
+              [change](const Request&, Network::Answer& answer) {
+                if (answer) change(answer->body);
+              },
+          .tells =
+              [change = std::move(change)](std::string& line) {
+                change(line);
+                return true;
+              }};
+}
+
 Network::Lies Replacing(std::vector<std::pair<std::string, std::string>> pairs) {
-  const auto replace = [pairs = std::move(pairs)](std::string& text) {
+  return ChangingText([pairs = std::move(pairs)](std::string& text) {
     for (const auto& [from, to] : pairs) {
       for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
         text.replace(at, from.size(), to);
       }
     }
-  };
-  return {.changes =
-              [replace](const Request&, Network::Answer& answer) {
-                if (answer) replace(answer->body);
-              },
-          .tells =
-              [replace](std::string& line) {
-                replace(line);
-                return true;
-              }};
+  });
 }
 
 Network::Lies Replacing(const std::string& from, const std::string& to) {

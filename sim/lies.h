@@ -19,6 +19,8 @@ namespace berth::sim {
 [[nodiscard]] std::function<void(k8sclient::Request&)> OfKind(std::string_view path,
                                                               std::function<void(k8sclient::Request&)> rewrite);
 
+// Changes the text of each answer and of each line of a watch. Requires: `change` is quick if it changes nothing.
+[[nodiscard]] Network::Lies ChangingText(std::function<void(std::string& text)> change);
 // Replaces the first text of each pair by the second, in all answers and in all lines of watches.
 [[nodiscard]] Network::Lies Replacing(std::vector<std::pair<std::string, std::string>> pairs);
 [[nodiscard]] Network::Lies Replacing(const std::string& from, const std::string& to);

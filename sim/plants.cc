@@ -126,14 +126,6 @@ void HideGrace(std::string& text) {
     text.replace(begin, text.find_first_not_of("0123456789", begin) - begin, "0");
   }
 }
-bool TellsNoGrace(std::string& line) {
-  HideGrace(line);
-  return true;
-}
-void AnswersNoGrace(const Request& /*request*/, Network::Answer& answer) {
-  if (answer) HideGrace(answer->body);
-}
-
 void HidesNetns(json& call) {
   if (!call["netns"].get_ref<const std::string&>().empty()) call["netns"] = "/proc/1/ns/net";
 }
@@ -336,7 +328,7 @@ std::vector<Plant> OfControllers() {
       {.name = "no-grace",
        .what = "the controller takes every pod's grace period for zero",
        .faults = {"no-del", "slow-end"},
-       .lies = {.changes = AnswersNoGrace, .tells = TellsNoGrace}},
+       .lies = ChangingText(HideGrace)},
       {.name = "mirror-is-the-pod",
        .what = "the controller takes a static pod for gone when its mirror pod is gone",
        .faults = {"mirror", "no-del", "restart"},

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "crds/names.h"
+#include "sim/lies.h"
 #include "sim/plants.h"
 #include "sim/pools.h"
 
@@ -35,27 +36,6 @@ void HidesIpv6Pools(json& call) {
   call["config"]["ipam"]["pools"] = ipv4;
 }
 
-// Hides a field of objects in answers and in lines of watches: from controllers, or from all other processes.
-Network::Lies HidesFrom(bool controllers, const std::string& field) {
-  const auto hide = [controllers, field = '"' + field + '"'](std::string& text) {
-    if (CurrentProcess()->name.starts_with("controller") != controllers) return;
-    for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at)) {
-      text.replace(at, field.size(), "\"none\"");
-    }
-  };
-  return {.changes =
-              [hide](const Request&, Network::Answer& answer) {
-                if (answer) hide(answer->body);
-              },
-          .tells =
-              [hide](std::string& line) {
-                hide(line);
-                return true;
-              }};
-}
-
-Network::Lies HidesFromNodes(const std::string& field) { return HidesFrom(/*controllers=*/false, field); }
-
 // If a controller frees an entry in a block of the second space, it writes to the block of the space `default` that has
 // the same addresses.
 void FreesInDefault(Request& request) {
@@ -83,7 +63,7 @@ std::vector<Plant> PlantsOfNetworks() {
       {.name = "block-limit-not-seen",
        .what = "nodes do not see maxBlocksPerNode of pools",
        .faults = {"block-limit"},
-       .lies = HidesFromNodes("maxBlocksPerNode")},
+       .lies = ToNodes(Replacing("\"maxBlocksPerNode\"", "\"none\""))},
       {.name = "refusal-of-all-blocks",
        .what = "while the API server refuses writes of one block, no program can write any other block",
        .faults = {"refused-block"},
@@ -95,11 +75,11 @@ std::vector<Plant> PlantsOfNetworks() {
       {.name = "node-selectors-not-seen",
        .what = "nodes do not see which nodes a pool admits",
        .faults = {"selectors"},
-       .lies = HidesFromNodes("nodeSelector")},
+       .lies = ToNodes(Replacing("\"nodeSelector\"", "\"none\""))},
       {.name = "namespace-selectors-not-seen",
        .what = "nodes do not see which namespaces a pool admits",
        .faults = {"selectors"},
-       .lies = HidesFromNodes("namespaceSelector")},
+       .lies = ToNodes(Replacing("\"namespaceSelector\"", "\"none\""))},
       {.name = "ipv6-pools-ignored",
        .what = "an agent ignores the IPv6 pools of a network",
        .faults = {"dual-stack"},
@@ -111,7 +91,7 @@ std::vector<Plant> PlantsOfNetworks() {
       {.name = "spaces-not-seen-by-controllers",
        .what = "controllers do not see which space a pool, a block or a reservation is in",
        .faults = {"spaces", "pools"},
-       .lies = HidesFrom(/*controllers=*/true, "space")},
+       .lies = ToControllers(Replacing("\"space\"", "\"none\""))},
       {.name = "freed-in-another-space",
        .what = "controllers free entries of one space in the blocks of another",
        .faults = {"spaces", "no-del"},

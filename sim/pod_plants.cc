@@ -2,46 +2,18 @@
 // The plants, and the lies that make them.
 #include "sim/pod_plants.h"
 
-#include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "reconciler/read_holders.h"
-#include "sim/scheduler.h"
+#include "sim/lies.h"
 
 namespace berth::sim {
 namespace {
 
 using nlohmann::json;
-
-bool IsController() { return CurrentProcess()->name.starts_with("controller"); }
-
-// Changes the text of each answer and of each watch line: those that controllers get if `to_controllers`, otherwise
-// those that all other programs get. Requires: `change` is quick if it changes nothing.
-Network::Lies ChangingText(bool to_controllers, std::function<void(std::string& text)> change) {
-  const auto apply = [to_controllers, change = std::move(change)](std::string& text) {
-    if (IsController() == to_controllers) change(text);
-  };
-  return {.changes =
-              [apply](const k8sclient::Request&, Network::Answer& answer) {
-                if (answer) apply(answer->body);
-              },
-          .tells =
-              [apply](std::string& line) {
-                apply(line);
-                return true;
-              }};
-}
-
-void HideSandboxCondition(std::string& text) {
-  constexpr std::string_view kCondition = "\"PodReadyToStartContainers\"";
-  for (std::size_t at = text.find(kCondition); at != std::string::npos; at = text.find(kCondition)) {
-    text.replace(at, kCondition.size(), "\"none\"");
-  }
-}
 
 // Removes the freed entry that the controller's cooling entry contains.
 void HideFreedEntry(std::string& text) {
@@ -76,7 +48,7 @@ void WrapLongGrace(std::string& text) {
 }
 
 void ListNoPods(const k8sclient::Request& request, Network::Answer& answer) {
-  if (!IsController() || request.path != reconciler::kPodsPath || !answer || !answer->ok()) return;
+  if (request.path != reconciler::kPodsPath || !answer || !answer->ok()) return;
   json list = json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
   if (!list.is_object() || !list.contains("items")) return;
   list["items"] = json::array();
@@ -84,7 +56,7 @@ void ListNoPods(const k8sclient::Request& request, Network::Answer& answer) {
 }
 // Drops the watch lines with a grace period, which only pods have.
 bool TellOfNoPods(const std::string& line) {
-  return !IsController() || line.find("\"terminationGracePeriodSeconds\"") == std::string::npos;
+  return line.find("\"terminationGracePeriodSeconds\"") == std::string::npos;
 }
 
 void EndIfTerminating(json& object) {
@@ -112,27 +84,27 @@ std::vector<Plant> PlantsOfPods() {
       {.name = "sandbox-condition-not-seen",
        .what = "the controller does not see that a pod was deleted by force while its sandbox was there",
        .faults = {"slow-end", "direct", "shared"},
-       .lies = ChangingText(/*to_controllers=*/true, HideSandboxCondition)},
+       .lies = ToControllers(Replacing("\"PodReadyToStartContainers\"", "\"none\""))},
       {.name = "freed-entry-not-seen",
        .what = "an agent does not see which entry the controller freed, so it does not look for the sandbox",
        .faults = {"slow-end"},
-       .lies = ChangingText(/*to_controllers=*/false, HideFreedEntry)},
+       .lies = ToNodes(ChangingText(HideFreedEntry))},
       {.name = "terminating-is-ended",
        .what = "the controller takes a pod that is being deleted for one that has ended",
        .faults = {"slow-end", "direct", "shared"},
-       .lies = ChangingText(/*to_controllers=*/true, EndTerminatingPods)},
+       .lies = ToControllers(ChangingText(EndTerminatingPods))},
       {.name = "bound-pods-live",
        .what = "the controller takes a pod that somebody bound to a Node that is gone for one that lives there",
        .faults = {"ghost", "stolen", "no-del"},
-       .lies = ChangingText(/*to_controllers=*/true, GivePendingPodsAnAddress)},
+       .lies = ToControllers(ChangingText(GivePendingPodsAnAddress))},
       {.name = "long-grace-wraps",
        .what = "the controller takes a pod's grace period of 68 years or more for zero",
        .faults = {"odd-pods", "slow-end", "direct"},
-       .lies = ChangingText(/*to_controllers=*/true, WrapLongGrace)},
+       .lies = ToControllers(ChangingText(WrapLongGrace))},
       {.name = "pods-not-listed",
        .what = "the controller sees no pods, but finds each pod that it asks for",
        .faults = {"restart", "no-del"},
-       .lies = {.changes = ListNoPods, .tells = TellOfNoPods}},
+       .lies = ToControllers({.changes = ListNoPods, .tells = TellOfNoPods})},
   };
 }
 
