@@ -38,8 +38,9 @@ inline Variables CallVariables(const std::string& verb) {
 // The state folder of an agent on `socket`.
 inline std::string StateOf(const std::string& socket) { return socket.substr(0, socket.rfind('/')) + "/state"; }
 
-// A network configuration whose agent is on `socket`; `more` are further members of ipam.
-inline std::string Configuration(const std::string& socket, const std::string& more = "") {
+// A network configuration whose agent is on `socket`; `more` are further members of ipam. Unless a test sets a time
+// limit, it is the longest: with the default of 25 s, calls on a busy machine end too early.
+inline std::string Configuration(const std::string& socket, const std::string& more = R"(,"timeoutSeconds":600)") {
   return R"({"cniVersion":"1.1.0","name":"n1","type":"bridge","ipam":{"type":"berth","pools":["p1"],"agentSocket":")" +
          socket + R"(","stateDir":")" + StateOf(socket) + "\"" + more + "}}";
 }
