@@ -190,7 +190,8 @@ Expected<void> Agent::LoadOnce() {
   if (!IsStillOurs()) return Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
-  if (auto taken = TakeQueuedDels(); !taken) return taken;
+  // kIo: for example, the disk is full. The maintenance loop takes the DELs later.
+  if (auto taken = TakeQueuedDels(); !taken && taken.error().code != ErrorCode::kIo) return taken;
   if (auto fenced = FenceOwnBlocks(); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   ReplayJournal();

@@ -33,9 +33,10 @@ Expected<std::unique_ptr<Journal>> Journal::Open(const node::Folder& folder) {
     if (line[0] == '-') pending.erase(line.substr(1));
   }
   std::unique_ptr<Journal> journal(new Journal(folder, std::move(pending)));
-  // Write a new file: the old file would grow for ever, and its last line, if cut off, would join the next line.
+  // Write a new file: the old file would grow for ever, and its last line, if cut off, would join the next line. If the
+  // disk is full, the journal takes no lines until Compact succeeds: the agent serves the node nevertheless.
   const Lock lock(journal->mutex_);
-  if (auto written = journal->WriteAnew(); !written) return std::unexpected(written.error());
+  static_cast<void>(journal->WriteAnew());
   return journal;
 }
 

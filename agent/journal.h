@@ -22,8 +22,8 @@ namespace berth::agent {
 // Thread-safe.
 class Journal {
  public:
-  // Reads the file `journal`, or creates it. Drops a last line that was cut off, because its DEL was not answered.
-  // Errors: kIo.
+  // Reads the file `journal`, or creates it. Drops a last line that was cut off, because its DEL was not answered. If
+  // the file cannot be written, the journal is long (IsLong). Errors: kIo: the file cannot be read.
   [[nodiscard]] static Expected<std::unique_ptr<Journal>> Open(const node::Folder& folder);
 
   // Errors: kIo: the caller must not answer success, although the DEL may be pending.

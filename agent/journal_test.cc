@@ -28,8 +28,9 @@ ssize_t write(int descriptor, const void* data, size_t size) {
   if (TestDisk::is_full || TestDisk::is_run_full) {
     std::error_code failed;
     const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), failed);
-    const bool is_below_run = path.string().find("/run/nodes/") != std::string::npos;
-    if ((TestDisk::is_full && path.filename() == "journal") || (TestDisk::is_run_full && is_below_run)) {
+    const auto is_in = [&path](const char* folder) { return path.string().find(folder) != std::string::npos; };
+    if ((TestDisk::is_full && (is_in("/state/nodes/") || is_in("/berth-journal-test."))) ||
+        (TestDisk::is_run_full && is_in("/run/nodes/"))) {
       errno = ENOSPC;
       return -1;
     }
@@ -141,6 +142,19 @@ TEST_F(JournalTest, AJournalWhoseFileCouldNotBeWrittenAnewIsLongAndTakesLinesAga
   EXPECT_FALSE(journal->Compact().has_value());
   TestDisk::syncs_fail = false;
   EXPECT_FALSE(journal->Add(Number(2), node::FileSync::kNo).has_value());
+  ASSERT_TRUE(journal->IsLong());
+  ASSERT_TRUE(journal->Compact().has_value());
+  EXPECT_TRUE(journal->Add(Number(2), node::FileSync::kNo).has_value());
+  EXPECT_THAT(Open()->Pending(), ElementsAre(Number(1), Number(2)));
+}
+
+TEST_F(JournalTest, AJournalIsOpenedOnAFullDiskAndTakesLinesAgainLater) {
+  ASSERT_TRUE(Open()->Add(Number(1), node::FileSync::kYes).has_value());
+  TestDisk::is_full = true;
+  const auto journal = Open();
+  EXPECT_FALSE(journal->Add(Number(2), node::FileSync::kNo).has_value());
+  EXPECT_THAT(journal->Pending(), ElementsAre(Number(1)));
+  TestDisk::is_full = false;
   ASSERT_TRUE(journal->IsLong());
   ASSERT_TRUE(journal->Compact().has_value());
   EXPECT_TRUE(journal->Add(Number(2), node::FileSync::kNo).has_value());
