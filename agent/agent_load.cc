@@ -286,8 +286,10 @@ Expected<void> Agent::TakeQueuedDels() {
     const auto attachment = cni::MakeAttachment(config->name, environment.container_id, environment.ifname);
     MarkDeleted(attachment, call->started_nanos);
     const std::int64_t started = call->started_nanos;
-    if (gate_.WasNewerAddAnswered(attachment, started) || gate_.IsNewerAddRunning(attachment, started)) continue;
     if (auto added = journal_->Add(attachment, node::FileSync::kNo); !added) return added;
+    // Ask the gate after the journal has the DEL: an ADD that begins later finds the DEL there.
+    const bool is_late = gate_.WasNewerAddAnswered(attachment, started) || gate_.IsNewerAddRunning(attachment, started);
+    if (auto removed = is_late ? journal_->Remove(attachment) : Expected<void>(); !removed) return removed;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
   spdlog::info("read the queued DELs, which came while no agent ran count={}", calls->size());
