@@ -80,8 +80,9 @@ using Texts = std::vector<std::string>;
 // A living pod with an entry of its previous sandbox and an entry of its present sandbox.
 class ReplacedTest : public OrphansTest {
  protected:
-  static std::string EntryOfSandbox(int sandbox, const std::string& interface = "eth0") {
-    return "default/web-0 uid-0 0123456789ab-00000000000" + std::to_string(20000 + sandbox) + " i=" + interface +
+  static std::string EntryOfSandbox(int sandbox, const std::string& interface = "eth0",
+                                    const std::string& network = "0123456789ab") {
+    return "default/web-0 uid-0 " + network + "-00000000000" + std::to_string(20000 + sandbox) + " i=" + interface +
            " t=" + std::to_string(kTestNowMs + std::int64_t{1000} * sandbox);
   }
   void Put(const std::map<ipam::BlockOffset, std::string>& entries) {
@@ -116,6 +117,14 @@ TEST_F(ReplacedTest, TheOlderEntryStaysIfThePodsAddressesAreUnknown) {
   Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2)}});
   Pass(seconds(700));
   EXPECT_FALSE(IsFirstFreed());
+}
+
+TEST_F(ReplacedTest, TheOlderEntryIsFreedIfTheNetworkWasRenamedMeanwhile) {
+  PutPod(0, "10.55.0.2");
+  Put({{1, EntryOfSandbox(1)}});
+  Put({{1, EntryOfSandbox(1)}, {2, EntryOfSandbox(2, "eth0", "ba9876543210")}});
+  Pass(seconds(700));
+  EXPECT_TRUE(IsFirstFreed());
 }
 
 TEST_F(ReplacedTest, BothEntriesStayIfNobodyKnowsWhichIsNewer) {

@@ -18,11 +18,6 @@ bool IsStatic(const std::string& uid) { return !uid.empty() && !uid.contains('-'
 // The interface of the network whose addresses the kubelet reports.
 constexpr std::string_view kDefaultInterface = "eth0";
 
-// The network's digits in the entry's attachment.
-std::string_view NetworkOf(const ipam::HeldEntry& entry) {
-  return std::string_view(entry.attachment).substr(0, entry.attachment.find('-'));
-}
-
 // The suspicion against an entry whose pod does not exist. Another pod may have the same name.
 Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const PastPod pod = PastPodOf(entry);
@@ -135,9 +130,9 @@ void Suspects::NoteReplaced(const HeldEntries& held, const std::set<EntryKey>& c
   if (now.uid.empty() || now.interface != kDefaultInterface) return;
   for (const HeldEntries::Entry& older : held.Of(HolderOf(now))) {
     const ipam::HeldEntry& before = older.held;
-    const bool is_of_network = NetworkOf(before) == NetworkOf(now) || NetworkOf(before) == kNoNetwork;
+    // The networks may differ: somebody may have renamed the network.
     const bool is_same = before.pod_namespace == now.pod_namespace && before.pod == now.pod && before.uid == now.uid &&
-                         before.interface == now.interface && is_of_network && older.node() == newer.node();
+                         before.interface == now.interface && older.node() == newer.node();
     if (!is_same || before.attachment == now.attachment || before.since_ms >= now.since_ms || came.contains(older.key))
       continue;
     replaced_.insert(older.key);
