@@ -65,7 +65,7 @@ class FreedInUseTest : public RestoreTest {
                    clock_,
                    NewDirectory(),
                    {.self = {.node = "n1",
-                             .instance = "m-me",
+                             .instance = "m-new",
                              .may_have_netns = [this](const std::string& name) { return netns_.contains(name); }},
                     .standby = kStandby},
                    seen_};

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/resource_version.h"
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
@@ -62,7 +63,13 @@ Expected<BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before, c
                                             options,
                                             asks_for_all ? k8sclient::kJson : k8sclient::kPartialMetadata);
   if (!answer) return std::unexpected(answer.error().Within("patch ipblock " + before.name));
-  return asks_for_all ? ToView(Parse(answer)) : ToView(crds::BlockAfterPatch(after, *answer));
+  auto written = asks_for_all ? Parse(answer) : crds::BlockAfterPatch(after, *answer);
+  if (written && ParseVersion(written->resource_version) <= ParseVersion(before.resource_version)) {
+    return Fail(ErrorCode::kInvalid,
+                "patch ipblock " + before.name + ": the API server accepted the change, and stored nothing",
+                "does a mutating admission webhook or policy put back what others change?");
+  }
+  return ToView(std::move(written));
 }
 
 // The intent of the patches that one Edit sends. The intent is on disk from before the first patch until the outcome of

@@ -29,6 +29,7 @@ namespace berth::node {
                                                   const k8sclient::CallOptions& options);
 // Sends the patch that changes `before` to `after`. `asks_for_all`: the API server answers with the whole block, which
 // is the result. Otherwise it answers only with metadata, and the result is `after` with the new resourceVersion.
+// Errors: those of the PATCH; kInvalid: the API server accepted the patch, and stored nothing.
 [[nodiscard]] Expected<ipam::BlockView> PatchBlock(k8sclient::Api& api, const ipam::Block& before,
                                                    const ipam::Block& after, const k8sclient::CallOptions& options,
                                                    bool asks_for_all = false);

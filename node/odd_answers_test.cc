@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ipam/engine_test_setup.h"
 #include "node/direct_store.h"
 
 namespace berth::node {
@@ -85,6 +86,22 @@ TEST_P(OddAnswers, AreNoBlockThatCanBeUsed) {
 INSTANTIATE_TEST_SUITE_P(Table, OddAnswers,
                          testing::Values("5", "[]", "{}", R"({"metadata":5})", R"({"metadata":{"name":5,"labels":5}})",
                                          R"({"metadata":{"name":null,"labels":["a"]}})"));
+
+// A mutating webhook put the old content back.
+TEST(OddAnswersToPatches, TheVersionThatWasPatchedMeansThatNothingWasStored) {
+  ipam::Block before =
+      ipam::NewBlock(ipam::TestPool("p1", "10.55.0.0/24"), ipam::Prefix::Parse("10.55.0.0/26").value(), "n1");
+  before.uid = "u";
+  before.resource_version = "7";
+  OneAnswerApi api;
+  for (const char* version : {"6", "7", "8"}) {
+    api.text = R"({"metadata":{"name":"10.55.0.0-26","uid":"u","resourceVersion":")" + std::string(version) + "\"}}";
+    const auto written = PatchBlock(api, before, before, {});
+    const ErrorCode code = written ? ErrorCode::kInternal : written.error().code;
+    EXPECT_EQ(written.has_value(), std::string(version) == "8");
+    EXPECT_EQ(code == ErrorCode::kInvalid, !written) << ToString(code);
+  }
+}
 
 }  // namespace
 }  // namespace berth::node

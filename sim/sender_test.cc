@@ -25,7 +25,7 @@ class SlowApi final : public k8sclient::Api {
   explicit SlowApi(k8sclient::Api& inner) : inner_(inner) {}
   Expected<k8sclient::Response> Call(const k8sclient::Request& request,
                                      const k8sclient::CallOptions& options) override {
-    const auto end = std::chrono::steady_clock::now() + (request.method == Method::kPatch ? seconds(1) : seconds(0));
+    const auto end = std::chrono::steady_clock::now() + (request.method == Method::kPatch ? patch_time : seconds(0));
     std::this_thread::sleep_until(std::min(end, options.deadline));
     if (end > options.deadline) return Fail(ErrorCode::kUnknownOutcome, "time was over");
     return inner_.Call(request, options);
@@ -35,23 +35,26 @@ class SlowApi final : public k8sclient::Api {
     return inner_.Watch(request, options, sink);
   }
 
+  seconds patch_time{1};  // how long a patch takes
+
  private:
   k8sclient::Api& inner_;
 };
 
 class Sender final : public agent::OwnBlocksTest {
  public:
-  // Returns how long a call with ten seconds lasts. The API server executes each patch, but the answer is lost, and
-  // other changes have more time: a deferred change, for which no thread waits, and a call.
+  // Returns how long a call with ten seconds lasts. The API server answers no patch, and other changes have more time:
+  // a deferred change, for which no thread waits, and a call.
   seconds SendForOthers() {
     MakeBlock();
-    api_.SetFaults([](const k8sclient::Request& request) {
-      return request.method == Method::kPatch ? ApiFault::kLostAfterCommit : ApiFault::kUnavailable;
-    });
+    SlowApi slow(api_);
+    agent::OwnBlocks own(slow, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-new"}}, seen_);
+    EXPECT_TRUE(Fence(own).has_value());
+    slow.patch_time = seconds(60);
     const auto begin = std::chrono::steady_clock::now();
-    own_.EditDeferred(Stored(), Taking(1), [](const auto&) {});
+    own.EditDeferred(Stored(), Taking(1), [](const auto&) {});
     const auto call = [&](int number, seconds time) {
-      EXPECT_FALSE(own_.Edit(Stored(), Taking(number), begin + time).has_value());
+      EXPECT_FALSE(own.Edit(Stored(), Taking(number), begin + time).has_value());
     };
     const std::jthread first(call, 2, seconds(5));
     const std::jthread other(call, 3, seconds(30));
@@ -64,7 +67,7 @@ class Sender final : public agent::OwnBlocksTest {
   bool JoinsWhoHasLittleTime() {
     MakeBlock();
     SlowApi slow(api_);
-    agent::OwnBlocks own(slow, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-me"}}, seen_);
+    agent::OwnBlocks own(slow, clock_, NewDirectory(), {.self = {.node = "n1", .instance = "m-new"}}, seen_);
     EXPECT_TRUE(Fence(own).has_value());
     const auto call = [&](int number, milliseconds time) {
       return own.Edit(Stored(), Taking(number), std::chrono::steady_clock::now() + time).has_value();
