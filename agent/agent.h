@@ -184,9 +184,12 @@ class Agent final : private BlockObserver {
   // earlier agent handed out.
   [[nodiscard]] Expected<void> FenceOwnBlocks();
   void RunMaintenance(const std::stop_token& stop);
-  // Writes the DELs of the journal. Leaves out DELs that the API server refused a short time ago, and attachments for
-  // which a call is under way.
+  // Writes the DELs of the journal. Leaves out DELs whose pause is not over (DelsToReplay), and attachments for which a
+  // call is under way.
   void ReplayJournal();
+  // Returns the DELs of the journal that the API server did not refuse a short time ago. DELs that failed alone come
+  // last, so that they keep no other DEL waiting.
+  [[nodiscard]] std::vector<ipam::Attachment> DelsToReplay();
   void CompactJournal();
   void ClaimAhead();
   void Resync();
@@ -271,7 +274,7 @@ class Agent final : private BlockObserver {
   ClaimTurns turns_{clock_};
   WarmBlocks warm_blocks_{Parts(), clock_, metrics_, options_.looks_within};
   AttachmentGate gate_;
-  // When ReplayJournal sends a refused DEL again. Used by the loader's thread, and then by the maintenance thread.
+  // When ReplayJournal sends a failed DEL again. Used by the loader's thread, and then by the maintenance thread.
   std::map<ipam::Attachment, agent_core::RetryPause> retry_pauses_;
   // The API server did not answer lately: DELs go to the journal without a write.
   std::atomic<bool> is_away_ = false;

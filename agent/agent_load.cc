@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the agent takes over its node: it fences the node's blocks, and settles what an earlier agent left.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -81,6 +82,7 @@ void Agent::LoadAndClaim(const std::stop_token& stop) {
 }
 
 bool Agent::LoadUntilDone(const std::stop_token& stop) {
+  agent_core::RetryPause pause;
   while (!stop.stop_requested()) {
     auto loaded = has_taken_over_ ? Expected<void>() : TakeOver();
     if (loaded) loaded = LoadOnce();
@@ -99,7 +101,10 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
       const Error& error = loaded.error();
       load_error_ = error.message + (error.details.empty() ? "" : ": " + error.details);
     }
-    if (!clock_.Sleep(kLoadPause, stop)) return false;
+    // If the API server answers no write, pauses grow: each attempt lists and writes the blocks again.
+    if (loaded.error().code == ErrorCode::kUnknownOutcome) pause.AfterFailure(clock_.Now());
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(pause.end() - clock_.Now());
+    if (!clock_.Sleep(std::max<std::chrono::milliseconds>(kLoadPause, rest), stop)) return false;
   }
   return !stop.stop_requested() && !own_.stopped();
 }

@@ -116,6 +116,24 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
   }
 }
 
+std::vector<ipam::Attachment> Agent::DelsToReplay() {
+  std::erase_if(retry_pauses_, [this](const auto& one) { return !journal_->Contains(one.first); });
+  const auto due = [this](const ipam::Attachment& attachment) {
+    const auto pause = retry_pauses_.find(attachment);
+    return pause == retry_pauses_.end() ? SteadyTime::min() : pause->second.end();
+  };
+  const SteadyTime now = clock_.Now();
+  const std::set<std::string> paused = own_.Paused();
+  const auto has_to_wait = [&](const ipam::Attachment& attachment) {
+    const auto is_paused = [&](const ipam::OpenIntent& in_doubt) { return paused.contains(in_doubt.id); };
+    return now < due(attachment) || (!paused.empty() && std::ranges::any_of(own_.InDoubt(attachment), is_paused));
+  };
+  std::vector<ipam::Attachment> pending = journal_->Pending();
+  std::erase_if(pending, has_to_wait);
+  std::ranges::stable_sort(pending, {}, due);
+  return pending;
+}
+
 void Agent::ReplayJournal() {
   struct Pass {
     Mutex mutex;
@@ -126,16 +144,8 @@ void Agent::ReplayJournal() {
     std::set<ipam::Attachment> refused BERTH_GUARDED_BY(mutex);
   };
   const auto pass = std::make_shared<Pass>();
-  std::erase_if(retry_pauses_, [this](const auto& one) { return !journal_->Contains(one.first); });
-  // DELs that failed alone come last, so that they keep no other DEL waiting.
-  const auto due = [this](const ipam::Attachment& attachment) {
-    const auto pause = retry_pauses_.find(attachment);
-    return pause == retry_pauses_.end() ? SteadyTime::min() : pause->second.end();
-  };
-  std::vector<ipam::Attachment> pending = journal_->Pending();
-  std::ranges::stable_sort(pending, {}, due);
+  const std::vector<ipam::Attachment> pending = DelsToReplay();
   for (const ipam::Attachment& attachment : pending) {
-    if (clock_.Now() < due(attachment)) break;
     // If a call has the attachment's turn, skip the DEL: the call or the next pass writes it.
     auto turn = gate_.Enter(attachment, clock_.Now());
     if (turn == nullptr || !journal_->Contains(attachment)) continue;
@@ -160,13 +170,17 @@ void Agent::ReplayJournal() {
           --pass->open;
           pass->ended.notify_all();
         });
-    // The other DELs would wait for an answer, too. If this DEL fails alone, the next pass leaves it out.
-    if (!released && IsAway(released.error().code)) break;
+    // The other DELs would wait for an answer, too. If this DEL fails alone, the next pass tries the others first.
+    if (!released && IsAway(released.error().code)) {
+      const Lock lock(pass->mutex);
+      pass->refused.insert(attachment);
+      break;
+    }
   }
   // Wait for all releases. Each release ends when its patch has succeeded or failed, or when the agent stops.
   Lock lock(pass->mutex);
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
-  for (const ipam::Attachment& attachment : pass->refused) retry_pauses_[attachment].AfterRefusal(clock_.Now());
+  for (const ipam::Attachment& attachment : pass->refused) retry_pauses_[attachment].AfterFailure(clock_.Now());
   if (pass->failure) {
     spdlog::warn(
         "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
@@ -286,8 +300,9 @@ void Agent::SweepCooled() {
     const auto until = ipam::CoolingUntil(item.second, now_ms);
     return until && *until <= now_ms;
   };
+  const std::set<std::string> paused = own_.Paused();
   for (const BlockView& block : own_.Snapshot()) {
-    if (std::ranges::none_of(block->allocations, is_over)) continue;
+    if (paused.contains(block->name) || std::ranges::none_of(block->allocations, is_over)) continue;
     const auto written = own_.Edit(block, {.what = ipam::SweepCooled{.now_ms = now_ms}}, runtime.end());
     if (!written)
       spdlog::warn(
@@ -298,8 +313,9 @@ void Agent::SweepCooled() {
 void Agent::RenewStandby() {
   const std::vector<ipam::PoolView> pools = view_.AllPools();
   const std::int64_t now_ms = CallRuntime(clock_, clock_.Now(), kStepMax, own_).UnixMillis();
+  const std::set<std::string> paused = own_.Paused();
   for (const BlockView& block : own_.Snapshot()) {
-    if (block->standby.empty()) continue;
+    if (block->standby.empty() || paused.contains(block->name)) continue;
     const auto found = std::ranges::find_if(
         pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
     const ipam::StandbyPlan plan{

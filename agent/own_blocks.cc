@@ -3,7 +3,6 @@
 #include "agent/own_blocks.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -201,15 +200,10 @@ void OwnBlocks::SendBatch(const StatePointer& state, SteadyTime deadline) noexce
     if (std::holds_alternative<agent_core::Done>(step)) break;
     lock.unlock();
     const Now asked = TimeNow();
-    std::optional<Expected<BlockView>> answer;
-    if (const auto* pause = std::get_if<agent_core::Pause>(&step)) {
-      std::this_thread::sleep_until(pause->until);
-    } else {
-      answer = Perform(block, step);
-      if (!*answer) observer_.NoteFailedRequest(answer->error());
-    }
+    const Expected<BlockView> answer = Perform(block, step);
+    if (!answer) observer_.NoteFailedRequest(answer.error());
     lock.lock();
-    if (answer) core_.Answer(*state, *answer, asked, TimeNow(), news);
+    core_.Answer(*state, answer, asked, TimeNow(), news);
   }
   const BlockView observed = Core::End(*state);
   signals->expected = callers + agent_core::CountCallers(state->queue);
@@ -350,6 +344,16 @@ Expected<void> OwnBlocks::MoveNotesTo(node::NodeDirectory directory) {
     }
   }
   return {};
+}
+
+std::set<std::string> OwnBlocks::Paused() const {
+  std::set<std::string> names;
+  const SteadyTime now = TimeNow().steady;
+  const Lock lock(mutex_);
+  for (const auto& [name, state] : core_.blocks()) {
+    if (state->upkeep_pause.IsOn(now)) names.insert(name);
+  }
+  return names;
 }
 
 void OwnBlocks::WriteHandedOut() {

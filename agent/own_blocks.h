@@ -110,6 +110,8 @@ class OwnBlocks {
   // Writes the notes of all handed-out addresses into `directory`, from which the next agent reads them. From now on
   // this object keeps its notes there. Errors: kIo.
   [[nodiscard]] Expected<void> MoveNotesTo(node::NodeDirectory directory);
+  // Returns the names of the blocks whose BlockState::upkeep_pause is on.
+  [[nodiscard]] std::set<std::string> Paused() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.

@@ -53,6 +53,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
   if (!notes) return std::unexpected(notes.error());
   BlockView base = seen;
   BlockView foreign;  // last version that an agent of another machine wrote; the fence keeps this version's standby
+  bool was_lost = false;
   while (true) {
     if (base->node != node()) {
       return Fail(ErrorCode::kNotFound, "block " + base->name + " does not belong to node " + node());
@@ -84,7 +85,9 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
       return {};
     }
     const ErrorCode code = written.error().code;
-    if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return std::unexpected(written.error());
+    // Usually one connection was cut: if the answer is lost, read the block, and write once more.
+    const bool is_lost = code == ErrorCode::kUnknownOutcome && !std::exchange(was_lost, true);
+    if (code != ErrorCode::kConflict && !is_lost) return std::unexpected(written.error());
     auto read = Read(base->name, deadline);
     if (!read) return std::unexpected(read.error());
     base = *std::move(read);

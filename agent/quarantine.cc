@@ -98,7 +98,7 @@ void Quarantine::TryAgain() {
     const Lock lock(mutex_);
     blocks_.erase(name);
   }
-  retry_pause_.AfterRefusal(clock_.Now());
+  retry_pause_.AfterFailure(clock_.Now());
 }
 
 }  // namespace berth::agent

@@ -28,6 +28,7 @@ constexpr int kTriesMax = 6;
 bool WarmBlocks::Claim() {
   is_lost_ = false;
   generation_ = parts_.own.Generation();
+  if (pause_.IsOn(clock_.Now())) return true;
   const std::vector<BlockView> blocks = parts_.own.Snapshot();
   std::int64_t spare = std::numeric_limits<std::int64_t>::max();
   const ipam::Labels labels = parts_.view.NodeLabels();
@@ -38,6 +39,7 @@ bool WarmBlocks::Claim() {
     if (is_for_node) spare = std::min(spare, ClaimFor(*pool, blocks));
   }
   spare_ = spare;
+  if (is_lost_) pause_.AfterFailure(clock_.Now());
   return !is_lost_;
 }
 

@@ -12,6 +12,7 @@
 
 #include "agent/agent_store.h"
 #include "agent/metrics.h"
+#include "agent_core/retry_pause.h"
 #include "ipam/block.h"
 #include "ipam/pool.h"
 #include "k8sclient/clock.h"
@@ -25,7 +26,8 @@ class WarmBlocks {
       : parts_(parts), clock_(clock), metrics_(metrics), looks_within_(looks_within) {}
 
   // Claims the blocks that the node needs. Called by the maintenance loop. Returns false if the answer to a claim was
-  // lost, so that a block may exist that this agent does not know.
+  // lost, so that a block may exist that this agent does not know. After that, waits before the next claim as
+  // RetryPause says.
   [[nodiscard]] bool Claim();
 
   // Call NeedsRound after an ADD has taken an address, from any thread. Returns whether Claim has something to look at.
@@ -49,6 +51,7 @@ class WarmBlocks {
   std::atomic<std::int64_t> spare_ = 0;
   std::atomic<std::uint64_t> generation_ = 0;
   bool is_lost_ = false;  // a claim of this Claim may have created a block that is not in memory
+  agent_core::RetryPause pause_;
 };
 
 }  // namespace berth::agent

@@ -79,7 +79,6 @@ struct Round {
   std::optional<ipam::BlockOffset> only = {};
 
   int conflicts = 0;
-  SteadyTime not_before{};  // earliest time of the next request
   bool is_settled = false;  // the block was read since the last patch
   enum class Awaits : std::uint8_t { kNothing, kSettlingRead, kWrite, kConflictRead };
   Awaits awaits = Awaits::kNothing;
@@ -98,7 +97,9 @@ struct BlockState {
 
   std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // each patch restores these entries
   std::map<ipam::BlockOffset, HandedOut> handed_out;
-  RetryPause retry_pause;  // during the pause WriteWhatIsLeft does not send refused changes again
+  // Begins when the API server has refused changes that no caller waits for, or has not answered a change. Then
+  // WriteWhatIsLeft, the renewal of standby, SweepCooled, and journalled DELs in doubt wait.
+  RetryPause upkeep_pause;
   // Plan of the newest change that has one. An ADD has a plan, because it knows the pool; a DEL has none.
   std::optional<ipam::StandbyPlan> standby_plan;
 

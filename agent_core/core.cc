@@ -169,7 +169,7 @@ std::vector<ChangeId> Core::WriteWhatIsLeft(const Now& now) {
     const CheckAtEnd check(*state);
     if (!state->is_sending) PartFromForeignAgent(*state, options_.self, now);
     const bool has_some = !state->handed_out.empty() || !state->to_restore.empty() || state->must_fence;
-    if (state->retry_pause.IsOn(now.steady)) continue;
+    if (state->upkeep_pause.IsOn(now.steady)) continue;
     if (stopped_ || !has_some || state->is_sending || !state->queue.empty() || state->is_contested()) continue;
     for (auto& [offset, one] : state->handed_out) one.is_refused = one.is_set_aside();
     ids.push_back(SubmitDeferred(*state, {}, kSendNow, now));

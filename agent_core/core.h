@@ -8,7 +8,7 @@
 //   core.Submit(state, change, ...);
 //   state.is_sending = true;
 //   core.Begin(state, deadline);                              // moves the queued changes into a round
-//   while (step = core.Next(state, now, news), not Done)      // Pause, Read or Write
+//   while (step = core.Next(state, now, news), not Done)      // Read or Write
 //     core.Answer(state, <what the API server said>, ...);
 //   core.End(state);
 //
@@ -119,9 +119,6 @@ enum class Trust : std::uint8_t {
 
 // The next step of the driver, for a block that is being sent.
 struct Done {};
-struct Pause {
-  SteadyTime until;
-};
 struct Read {
   SteadyTime deadline;
 };
@@ -131,7 +128,7 @@ struct Write {
   bool asks_for_all = false;  // the answer has to be the whole block, to show whether the API server keeps `standby`
   SteadyTime deadline;
 };
-using Step = std::variant<Done, Pause, Read, Write>;
+using Step = std::variant<Done, Read, Write>;
 
 class Core {
  public:
@@ -182,7 +179,7 @@ class Core {
   [[nodiscard]] ChangeId Resume(const std::string& block_uid, ipam::BlockOffset offset, HandedOut handed_out,
                                 const std::string& block, News& news);
   // Submits a deferred change, due at once, for each idle block that has handed-out addresses or entries to write or
-  // needs a fence. Leaves out contested blocks, and blocks whose retry_pause is on. Returns the ids of the changes.
+  // needs a fence. Leaves out contested blocks, and blocks whose upkeep_pause is on. Returns the ids of the changes.
   // Also frees addresses that were set aside for foreign agents that were silent for 60 s.
   [[nodiscard]] std::vector<ChangeId> WriteWhatIsLeft(const Now& now);
   // Ends all queued deferred changes without sending them, because the process ends.

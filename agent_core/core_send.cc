@@ -13,7 +13,6 @@ using ipam::BlockView;
 
 namespace {
 
-constexpr std::chrono::milliseconds kSettlePause{50};
 constexpr int kConflictsMax = 50;
 
 Error GoneError(const std::string& block) {
@@ -75,7 +74,6 @@ void Core::EndRound(BlockState& state) {
 std::optional<Step> Core::NextOf(BlockState& state, Round& round, const Now& now, News& news) {
   for (const PendingChange& one : round.changes) state.attachments_in_flight.insert(one.change.attachment);
   if (round.awaits == Round::Awaits::kConflictRead) return Read{round.deadline};
-  if (now.steady < round.not_before) return Pause{round.not_before};
   if (state.doubt_version && !round.is_settled) {
     // Read whether the block has a newer version.
     round.awaits = Round::Awaits::kSettlingRead;
@@ -151,13 +149,8 @@ void Core::AfterSettlingRead(BlockState& state, Round& round, const Expected<Blo
     if (!Adopt(state, *read, now, news)) FinishAll(state, round, std::unexpected(GoneError(name)), news);
     return;
   }
-  const bool is_gone = read.error().code == ErrorCode::kNotFound;
-  if (is_gone) Forget(state, news);
-  if (round.is_in_doubt && !is_gone && !stopped_ && now.steady + kSettlePause < round.deadline) {
-    round.not_before = now.steady + kSettlePause;
-  } else {
-    FinishAll(state, round, read, news);
-  }
+  if (read.error().code == ErrorCode::kNotFound) Forget(state, news);
+  FinishAll(state, round, read, news);
 }
 
 void Core::AfterWrite(BlockState& state, Round& round, const Expected<BlockView>& written, const Now& now, News& news) {
@@ -193,19 +186,18 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
       state.is_failing = true;
       Forget(state, news);
       return FinishAll(state, round, std::unexpected(error), news);
-    case ErrorCode::kUnknownOutcome:
+    case ErrorCode::kUnknownOutcome: {
+      const bool is_first = !std::exchange(round.is_in_doubt, true) && !state.doubt_version;
       state.is_failing = true;
       state.doubt_version = round.before->resource_version;
       state.in_doubt.insert(state.attachments_in_flight.begin(), state.attachments_in_flight.end());
       news.reports.push_back({.kind = Report::Kind::kInDoubt, .block = name, .error = error});
-      // After the first lost answer, read at once: usually one connection was cut. After each further lost answer wait
-      // 50 ms, and give up at the deadline.
-      if (!std::exchange(round.is_in_doubt, true)) return;
-      if (stopped_ || now.steady + kSettlePause >= round.deadline) {
-        return FinishAll(state, round, std::unexpected(error), news);
-      }
-      round.not_before = now.steady + kSettlePause;
-      return;
+      // Usually one connection was cut: read the block, and write once more. If this answer is lost, too, give up: an
+      // API server that answers no write would otherwise get them as fast as it fails.
+      if (is_first) return;
+      state.upkeep_pause.AfterFailure(now.steady);
+      return FinishAll(state, round, std::unexpected(error), news);
+    }
     case ErrorCode::kInvalid:
       state.is_failing = true;
       return AfterRefusal(state, round, error, now, news);
@@ -217,12 +209,12 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
 
 // The API server has checked the content: a schema, a rule or a policy refuses it.
 void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, const Now& now, News& news) {
-  // Begin a pause only if all changes of the round are empty, as WriteWhatIsLeft submits them: the pause delays the
-  // entries of WriteWhatIsLeft, and one DEL that the API server refuses for ever must not delay them for ever.
-  const auto is_of_nobody = [](const PendingChange& one) {
-    return std::holds_alternative<ipam::NoChange>(one.change.what) && !one.change.standby;
+  // One DEL that is refused for ever must not delay the upkeep for ever.
+  const auto is_upkeep = [](const PendingChange& one) {
+    return std::holds_alternative<ipam::NoChange>(one.change.what) ||
+           std::holds_alternative<ipam::SweepCooled>(one.change.what);
   };
-  if (std::ranges::all_of(round.changes, is_of_nobody)) state.retry_pause.AfterRefusal(now.steady);
+  if (std::ranges::all_of(round.changes, is_upkeep)) state.upkeep_pause.AfterFailure(now.steady);
   if (round.only) {
     const auto one = state.handed_out.find(*round.only);
     if (one != state.handed_out.end()) {

@@ -9,10 +9,10 @@
 namespace berth::agent_core {
 
 std::string Describe(const ExploredMove& move) {
-  constexpr std::array<std::string_view, 22> kNames = {
-      "submit",       "hand out",      "delete",     "begin",   "upkeep",      "written",        "conflict", "refused",
-      "lost, landed", "lost, dropped", "lost, late", "lands",   "unavailable", "read",           "go on",    "remove",
-      "touch",        "observe",       "time limit", "restore", "take over",   "land, take over"};
+  constexpr std::array<std::string_view, 21> kNames = {
+      "submit",  "hand out",     "delete",        "begin",      "upkeep",  "written",     "conflict",
+      "refused", "lost, landed", "lost, dropped", "lost, late", "lands",   "unavailable", "read",
+      "remove",  "touch",        "observe",       "time limit", "restore", "take over",   "land, take over"};
   return std::string(kNames.at(static_cast<std::size_t>(move.move))) + " " + std::to_string(move.which) +
          (move.block == 0 ? "" : " in block " + std::to_string(move.block));
 }
@@ -73,7 +73,6 @@ void ExploredWorld::AddAnswers(std::size_t block, std::vector<ExploredMove>& mov
   const auto add = [&](Move move) { moves.push_back({move, 0, static_cast<std::uint8_t>(block)}); };
   const Awaits awaits = server_[block].awaits;
   if (awaits == Awaits::kNothing) return;
-  if (awaits == Awaits::kPause) return add(Move::kGoOn);
   if (awaits == Awaits::kRead) add(Move::kRead);
   if (left_.outages > 0) add(Move::kUnavailable);
   if (awaits != Awaits::kWrite) return;

@@ -149,13 +149,7 @@ void ExploredWorld::HashState(const BlockState& state, Hasher& out) const {
 }
 
 void ExploredWorld::HashRound(const Round& round, Hasher& out) const {
-  out.AddBits('r',
-              {round.is_in_doubt,
-               round.is_alone,
-               round.is_settled,
-               round.fences,
-               round.deadline > now_.steady,
-               round.not_before > now_.steady});
+  out.AddBits('r', {round.is_in_doubt, round.is_alone, round.is_settled, round.fences, round.deadline > now_.steady});
   const std::uint64_t only = round.only ? *round.only + 1 : 0;
   out.Add('y',
           (only << 16U) + static_cast<std::uint64_t>(round.conflicts) * 4 + static_cast<std::uint64_t>(round.awaits));

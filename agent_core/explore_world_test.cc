@@ -100,7 +100,7 @@ void ExploredWorld::TakeBackup() {
 std::optional<std::string> ExploredWorld::Do(const ExploredMove& move) {
   if (move.move <= Move::kUpkeep) {
     DoAsPod(move);
-  } else if (move.move <= Move::kGoOn) {
+  } else if (move.move <= Move::kRead) {
     DoAsServer(move);
   } else {
     DoAsOthers(move);
@@ -133,7 +133,7 @@ void ExploredWorld::DoAsPod(const ExploredMove& move) {
 }
 
 void ExploredWorld::DoUpkeep() {
-  for (std::size_t block = 0; block < server_.size(); ++block) State(block).retry_pause = {};  // the pause has passed
+  for (std::size_t block = 0; block < server_.size(); ++block) State(block).upkeep_pause = {};  // the pause has passed
   if (!core_->WriteWhatIsLeft(now_).empty()) {
     for (std::size_t block = 0; block < server_.size(); ++block) {
       if (!State(block).is_sending && !State(block).queue.empty()) Begin(block);
@@ -211,11 +211,8 @@ void ExploredWorld::DoAsServer(const ExploredMove& move) {
     case Move::kUnavailable:
       --left_.outages;
       return Answer(block, Fail(ErrorCode::kUnavailable, "the API server is away"));
-    case Move::kRead:
-      return Answer(block, at.stored);
     default:
-      now_.steady = std::max(now_.steady, State(block).rounds.front().not_before);
-      return Proceed(block);
+      return Answer(block, at.stored);
   }
 }
 
@@ -368,10 +365,7 @@ bool ExploredWorld::Rest() {
   for (std::size_t block = 0; block < server_.size(); ++block) {
     const Awaits awaits = server_[block].awaits;
     if (awaits == Awaits::kNothing) continue;
-    const Move answer = awaits == Awaits::kRead    ? Move::kRead
-                        : awaits == Awaits::kPause ? Move::kGoOn
-                        : MayLand(block)           ? Move::kWritten
-                                                   : Move::kConflict;
+    const Move answer = awaits == Awaits::kRead ? Move::kRead : MayLand(block) ? Move::kWritten : Move::kConflict;
     DoAsServer({answer, 0, static_cast<std::uint8_t>(block)});
     return true;
   }

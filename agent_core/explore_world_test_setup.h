@@ -53,7 +53,6 @@ enum class Move : std::uint8_t {
   kLands,
   kUnavailable,
   kRead,
-  kGoOn,  // after a pause
   kRemove,
   kTouch,
   kObserve,
@@ -144,7 +143,7 @@ class ExploredWorld {
     ipam::BlockView backup;
     std::uint64_t newest = 0;  // the highest version that was ever stored
     // The core's last step; the request itself is in the state's first round.
-    enum class Awaits : std::uint8_t { kNothing, kPause, kRead, kWrite } awaits = Awaits::kNothing;
+    enum class Awaits : std::uint8_t { kNothing, kRead, kWrite } awaits = Awaits::kNothing;
     std::vector<ipam::BlockView> late;  // patches that may land later, with the versions that they name
 
     [[nodiscard]] bool is_restored(const BlockState& state) const {

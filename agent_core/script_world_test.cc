@@ -71,7 +71,6 @@ const std::vector<ScriptWorld::Command>& ScriptWorld::Commands() {
       {"resume", &ScriptWorld::Resume},
       {"write-what-is-left", &ScriptWorld::WriteWhatIsLeft},
       {"begin", &ScriptWorld::Begin},
-      {"next", &ScriptWorld::Next},
       {"written", &ScriptWorld::Written},
       {"lost", &ScriptWorld::Lose},
       {"conflict", &ScriptWorld::FailRequest},
@@ -248,8 +247,6 @@ void ScriptWorld::Begin(const ScriptWords& words) {
   Proceed();
 }
 
-void ScriptWorld::Next(const ScriptWords& /*words*/) { Proceed(); }
-
 template <typename Wanted>
 const Wanted* ScriptWorld::AskedTo(std::string_view what) {
   const auto* const wanted = Here().asked ? std::get_if<Wanted>(&*Here().asked) : nullptr;
@@ -283,7 +280,7 @@ void ScriptWorld::Lose(const ScriptWords& words) {
 
 // conflict [WORDS], refused, unavailable, not-found
 void ScriptWorld::FailRequest(const ScriptWords& words) {
-  if (!Here().asked || std::holds_alternative<Pause>(*Here().asked)) return Complain("no request is under way");
+  if (!Here().asked) return Complain("no request is under way");
   if (words[0] == "conflict") {
     if (words.size() > 1) {
       ipam::Block block = Here().stored;
@@ -375,9 +372,6 @@ void ScriptWorld::Proceed() {
     if (std::ranges::none_of(news.reports, is_batch)) Complain("the number of changes is not reported");
     Say("write version=" + write->before->resource_version + ": " + ShownDifference(*write->before, write->after) +
         (write->asks_for_all ? " (asks for the whole block)" : ""));
-  } else if (const auto* pause = std::get_if<Pause>(&step)) {
-    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(pause->until - now_.steady);
-    Say("pause " + std::to_string(rest.count()) + " ms");
   } else if (std::holds_alternative<Read>(step)) {
     Say("read");
   } else {

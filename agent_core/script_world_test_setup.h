@@ -55,7 +55,6 @@ class ScriptWorld {
   void Resume(const ScriptWords& words);
   void WriteWhatIsLeft(const ScriptWords& words);
   void Begin(const ScriptWords& words);
-  void Next(const ScriptWords& words);
   void Written(const ScriptWords& words);
   void Lose(const ScriptWords& words);
   void FailRequest(const ScriptWords& words);

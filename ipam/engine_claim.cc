@@ -15,7 +15,6 @@ namespace {
 // blocks.
 constexpr int kHintedTries = 3;
 constexpr int kClaimTriesMax = 30;
-constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
 
 bool IsPassing(ErrorCode code) {
   return code == ErrorCode::kAlreadyExists || code == ErrorCode::kConflict || code == ErrorCode::kExhausted ||
@@ -87,15 +86,15 @@ Expected<Prefix> Engine::PickClaim(const Pool& pool, int attempt) {
 
 Expected<BlockView> Engine::ClaimBlock(const Pool& pool, const Prefix& cidr) {
   const Block block = NewBlock(pool, cidr, pool.affinity == Affinity::kShared ? std::string() : store_.Node());
-  while (true) {
-    if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
-    auto created = store_.Create(block);
-    if (created && !BelongsTo(**created, pool)) {
-      return Fail(ErrorCode::kAlreadyExists, "block " + block.name + " exists, and is being deleted");
-    }
-    if (created || created.error().code != ErrorCode::kUnknownOutcome) return created;
-    if (!runtime_.Wait(kUnknownOutcomePause)) return created;
+  if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
+  auto created = store_.Create(block);
+  // Usually one connection was cut: try once more.
+  const bool was_lost = !created && created.error().code == ErrorCode::kUnknownOutcome;
+  if (was_lost && runtime_.MayGoOn()) created = store_.Create(block);
+  if (created && !BelongsTo(**created, pool)) {
+    return Fail(ErrorCode::kAlreadyExists, "block " + block.name + " exists, and is being deleted");
   }
+  return created;
 }
 
 }  // namespace berth::ipam

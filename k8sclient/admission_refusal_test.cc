@@ -35,6 +35,7 @@ constexpr char kUnready[] = R"(ipblocks.ipam.berth.dev "10.55.0.0-26" is forbidd
 constexpr char kWebhookAway[] =
     R"(Internal error occurred: failed calling webhook "x.example.com": failed to call webhook: Post )"
     R"("https://x.default.svc:443/?timeout=10s": dial tcp 10.96.1.1:443: connect: connection refused)";
+constexpr char kDatabaseFull[] = R"(etcdserver: mvcc: database space exceeded)";
 constexpr char kWebhookConflict[] = R"(admission webhook "x.example.com" denied the request: try another name)";
 
 struct RefusalCase {
@@ -67,6 +68,7 @@ constexpr RefusalCase kRefusalCases[] = {
     {"WebhookThatSaysInternalError", 500, kWebhook, ErrorCode::kInvalid},
     {"WebhookThatSaysLater", 429, kWebhook, ErrorCode::kUnavailable},
     {"WebhookThatCannotBeReached", 500, kWebhookAway, ErrorCode::kUnknownOutcome},
+    {"DatabaseThatIsFull", 500, kDatabaseFull, ErrorCode::kUnknownOutcome},
     {"ValidatingPolicy", 422, kValidatingPolicy, ErrorCode::kInvalid},
     {"ValidatingPolicyThatSaysForbidden", 403, kValidatingPolicy, ErrorCode::kInvalid},
     {"ValidatingPolicyThatSaysUnauthorized", 401, kValidatingPolicy, ErrorCode::kInvalid},

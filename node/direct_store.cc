@@ -26,7 +26,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kJitterFirstMs = 20;
 constexpr std::int64_t kJitterMaxMs = 640;
-constexpr std::chrono::milliseconds kUnknownOutcomePause{20};
 // Time limit of one request. Other calls of the node wait while a request hangs, and ipam.timeoutSeconds may be 600.
 constexpr std::chrono::seconds kRequestMax{20};
 
@@ -102,6 +101,8 @@ class DirectStore::Intent {
     id_ = *std::move(id);
     return {};
   }
+
+  [[nodiscard]] bool IsInDoubt() const { return doubt_.has_value(); }
 
   // The outcome of the patch is unknown. `version`: the resourceVersion that the patch names.
   void NoteUnknown(const std::string& version, const Error& error) { doubt_ = Doubt{version, error}; }
@@ -330,6 +331,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
   if (!intent) return std::unexpected(intent.error());
   BlockView base = seen;
   int conflicts = 0;
+  bool was_lost = intent->IsInDoubt();
   while (true) {
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
@@ -373,8 +375,9 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     if (code != ErrorCode::kConflict && code != ErrorCode::kUnknownOutcome) return intent->Finish(std::move(written));
     attempt->Close();
     const auto tried = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
-    const bool again = (code == ErrorCode::kConflict && WaitAfterConflict(*base, conflicts++, tried)) ||
-                       (code == ErrorCode::kUnknownOutcome && runtime_.Wait(kUnknownOutcomePause));
+    // Usually one connection was cut: if the answer is lost, read the block, and write once more.
+    const bool again = code == ErrorCode::kConflict ? WaitAfterConflict(*base, conflicts++, tried)
+                                                    : !std::exchange(was_lost, true) && runtime_.MayGoOn();
     if (!again) return intent->Finish(std::move(written));
     ipam::Block named = *base;
     named.resource_version.clear();

@@ -111,9 +111,9 @@ ErrorCode Network::NoAnswer(const Request& request) const {
   return IsWrite(request.method) && !lies_.lost_is_refused ? ErrorCode::kUnknownOutcome : ErrorCode::kUnavailable;
 }
 
-void Network::RefuseWritesOf(std::string block, int status) {
+void Network::RefuseWritesOf(std::string block, int status, const std::string& message) {
   refused_block_ = std::move(block);
-  refused_with_ = status;
+  refusal_ = Deny({.status = status, .message = message.c_str()});
 }
 
 bool Network::IsRefused(const Request& request) const {
@@ -129,10 +129,7 @@ Network::Answer Network::Execute(const Exchange& exchange) {
   if (exchange.cuts != cuts_) return Fail(NoAnswer(request), "the connection was cut");
   ApiServer& server = AnyServer();
   if (&server == away_) return Fail(ErrorCode::kUnavailable, "that API server is away");
-  if (IsRefused(request)) {
-    const std::string message = fmt::format("admission webhook \"{}\" denied the request: no", kRefusal);
-    return Deny({.status = refused_with_, .message = message.c_str()});
-  }
+  if (IsRefused(request)) return refusal_;
   if (lies_.swallows && lies_.swallows(request)) {
     request.method = Method::kGet;
     request.body.clear();

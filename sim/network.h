@@ -76,9 +76,9 @@ class Network final : public k8sclient::Api {
   };
   void Steer(Steering steering) { steering_ = std::move(steering); }
 
-  // From now on each write of the block is answered with `status`, as by an admission webhook (403) or a validation
-  // rule (422). Nothing else is refused. An empty name ends the refusal.
-  void RefuseWritesOf(std::string block, int status);
+  // From now on each write of the block is answered with this status and message, and not executed. Nothing else is
+  // refused. An empty name ends the refusal.
+  void RefuseWritesOf(std::string block, int status = 0, const std::string& message = {});
 
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
@@ -116,7 +116,7 @@ class Network final : public k8sclient::Api {
   Lies lies_;
   Steering steering_;
   std::string refused_block_;
-  int refused_with_ = 0;
+  k8sclient::Response refusal_;
   std::uint64_t requests_ = 0;
   std::uint64_t faults_ = 0;
   std::uint64_t ended_watches_ = 0;

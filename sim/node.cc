@@ -232,6 +232,11 @@ json Node::Debug() const {
   return json::parse(asked->agent->DebugBlocks());
 }
 
+std::size_t Node::WaitingDels() const {
+  const json debug = Debug();
+  return debug.is_null() ? 0 : debug["journal"].size();
+}
+
 std::set<std::string> Node::KnownBlocks() const {
   std::set<std::string> names;
   const json debug = Debug();

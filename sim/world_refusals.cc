@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault `refused-block`: the API server refuses each write of one block, as a wrong admission webhook may do.
+// The fault `refused-block`: the API server executes no write of one block, because of its admission or its database.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -38,15 +38,26 @@ void World::RefuseBlock() {
 }
 
 void World::RefuseBlockFor(const json& block, Nanos time) {
-  constexpr std::array kStatuses{403, 422};
+  struct Refusal {
+    int status;
+    const char* message;  // with the place of kRefusal
+  };
+  constexpr std::array kRefusals{
+      Refusal{403, "admission webhook \"{}\" denied the request: no"},
+      Refusal{422, "admission webhook \"{}\" denied the request: no"},
+      Refusal{500, "Internal error occurred: failed calling webhook \"{}\": failed to call webhook: no endpoints"},
+      Refusal{500, "etcdserver: mvcc: database space exceeded ({})"},
+  };
   // By this time no other fault happens any more (World::Main).
   constexpr Nanos kApart = 50min;
   constexpr Nanos kMoreEvery = 5min;
   constexpr Nanos kTakenOver = 70s;
   constexpr Nanos kRestEvery = 1h;
-  const int status = kStatuses.at(Below(kStatuses.size()));
-  story_.Tell(fmt::format("writes of {} are refused with {} for {} s", refused_block_, status, time / 1s));
-  network_.RefuseWritesOf(refused_block_, status);
+  const Refusal& refusal = kRefusals.at(Below(kRefusals.size()));
+  const std::string message = fmt::format(fmt::runtime(refusal.message), kRefusal);
+  story_.Tell(
+      fmt::format("writes of {} are refused for {} s with {} {}", refused_block_, time / 1s, refusal.status, message));
+  network_.RefuseWritesOf(refused_block_, refusal.status, message);
   const Nanos end = Now() + time;
   bool was_checked = false;
   Nanos next_rest = Now() + kRestEvery;
@@ -60,7 +71,7 @@ void World::RefuseBlockFor(const json& block, Nanos time) {
     next_rest = Now() + kRestEvery;
   }
   story_.Tell("writes of " + refused_block_ + " are accepted again");
-  network_.RefuseWritesOf({}, 0);
+  network_.RefuseWritesOf({});
   // An agent that could not take over the block tries again each minute.
   std::this_thread::sleep_for(kTakenOver);
 }
@@ -83,8 +94,11 @@ void World::CheckRestWhileRefused(const json& refused) {
   // Each of them may have a change that waits: a DEL, or the entry of an address that was on standby.
   const std::size_t addresses =
       now.is_null() ? 0 : now["allocations"].size() + now.value("standby", json::array()).size();
-  bounds_.CheckQuiet(pools_.cooldown(), addresses);
-  bounds_.CheckGrowth(addresses);
+  // The DEL of an ADD that got no answer waits, too, and finds no entry.
+  std::size_t waiting = 0;
+  for (const auto& machine : machines_) waiting += machine->node.WaitingDels();
+  bounds_.CheckQuiet(pools_.cooldown(), addresses + waiting);
+  bounds_.CheckGrowth(addresses + waiting);
 }
 
 void World::CheckApart(const json& refused) {
