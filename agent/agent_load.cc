@@ -195,8 +195,7 @@ Expected<void> Agent::LoadOnce() {
   if (!IsStillOurs()) return Fail(ErrorCode::kUnavailable, "another agent has taken over this node");
   const auto ownership = directory_.HoldNodeOwnership(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
-  // kIo: for example, the disk is full. The maintenance loop takes the DELs later.
-  if (auto taken = TakeQueuedDels(); !taken && taken.error().code != ErrorCode::kIo) return taken;
+  if (auto taken = TakeQueuedDels(); !taken) return taken;
   if (auto fenced = FenceOwnBlocks(); !fenced) return fenced;
   if (auto settled = SettleLeftIntents(); !settled) return settled;
   ReplayJournal();
@@ -290,11 +289,14 @@ Expected<void> Agent::TakeQueuedDels() {
     const cni::Environment& environment = call->environment;
     const auto attachment = cni::MakeAttachment(config->name, environment.container_id, environment.ifname);
     MarkDeleted(attachment, call->started_nanos);
-    const std::int64_t started = call->started_nanos;
+    // An ADD moves from running to answered, so ask in this order.
+    const auto is_late = [&, started = call->started_nanos] {
+      return gate_.IsNewerAddRunning(attachment, started) || gate_.WasNewerAddAnswered(attachment, started);
+    };
+    if (is_late()) continue;
     if (auto added = journal_->Add(attachment, node::FileSync::kNo); !added) return added;
-    // Ask the gate after the journal has the DEL: an ADD that begins later finds the DEL there.
-    const bool is_late = gate_.WasNewerAddAnswered(attachment, started) || gate_.IsNewerAddRunning(attachment, started);
-    if (auto removed = is_late ? journal_->Remove(attachment) : Expected<void>(); !removed) return removed;
+    // Ask again: an ADD that began before the journal had the DEL does not know of it.
+    if (auto removed = is_late() ? journal_->Remove(attachment) : Expected<void>(); !removed) return removed;
   }
   if (auto synced = journal_->Sync(); !synced) return synced;
   spdlog::info("read the queued DELs, which came while no agent ran count={}", calls->size());

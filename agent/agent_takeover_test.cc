@@ -3,7 +3,6 @@
 #include "agent/agent.h"
 #include "agent/agent_test_setup.h"
 #include "agent/disk_test_setup.h"
-#include "node/del_queue.h"
 
 namespace berth::agent {
 namespace {
@@ -36,21 +35,15 @@ TEST_F(AgentTest, AWriteOfItsPredecessorCannotLandAfterItIsReady) {
 TEST_F(AgentTest, AnAgentThatStartsOnAFullDiskServesItsNode) {
   StartAgent();
   ASSERT_TRUE(Add("c1").ok);
-  ASSERT_TRUE(Add("queued").ok);
   agent_.reset();
-  {
-    const auto queue = node::DelQueue::Lock(node::Folder::Open(state_dir()).value(), /*deadline=*/0);
-    ASSERT_TRUE(queue->Add(Body("DEL", "queued")));
-  }
   TestDisk::is_full = true;
   StartAgent();
   Await([this] { return agent_->IsReady(); }, "the agent is ready");
   EXPECT_TRUE(Add("c2").ok);
   const Reply reply = Del("c1");
   EXPECT_TRUE(reply.ok) << reply.body;
-  EXPECT_EQ(Held().size(), 2U) << "the queued DEL waits";
+  EXPECT_EQ(Held().size(), 1U);
   TestDisk::is_full = false;
-  Await([this] { return Held().size() == 1; }, "the queued DEL is written");
 }
 
 TEST_F(AgentTest, TheOlderOfTwoAgentsStops) {
