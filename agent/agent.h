@@ -187,8 +187,8 @@ class Agent final : private BlockObserver {
   // Writes the DELs of the journal. Leaves out DELs whose pause is not over (DelsToReplay), and attachments for which a
   // call is under way.
   void ReplayJournal();
-  // Returns the DELs of the journal that the API server did not refuse a short time ago. DELs that failed alone come
-  // last, so that they keep no other DEL waiting.
+  // Returns the DELs of the journal, without those that failed a short time ago, and without those in doubt in a block
+  // whose upkeep pauses. DELs that failed alone come last, so that they keep no other DEL waiting.
   [[nodiscard]] std::vector<ipam::Attachment> DelsToReplay();
   void CompactJournal();
   void ClaimAhead();

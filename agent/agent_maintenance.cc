@@ -123,10 +123,9 @@ std::vector<ipam::Attachment> Agent::DelsToReplay() {
     return pause == retry_pauses_.end() ? SteadyTime::min() : pause->second.end();
   };
   const SteadyTime now = clock_.Now();
-  const std::set<std::string> paused = own_.Paused();
+  const std::set<ipam::Attachment> paused = own_.InDoubtInPaused();
   const auto has_to_wait = [&](const ipam::Attachment& attachment) {
-    const auto is_paused = [&](const ipam::OpenIntent& in_doubt) { return paused.contains(in_doubt.id); };
-    return now < due(attachment) || (!paused.empty() && std::ranges::any_of(own_.InDoubt(attachment), is_paused));
+    return now < due(attachment) || paused.contains(attachment);
   };
   std::vector<ipam::Attachment> pending = journal_->Pending();
   std::erase_if(pending, has_to_wait);

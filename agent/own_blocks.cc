@@ -356,6 +356,16 @@ std::set<std::string> OwnBlocks::Paused() const {
   return names;
 }
 
+std::set<ipam::Attachment> OwnBlocks::InDoubtInPaused() const {
+  std::set<ipam::Attachment> attachments;
+  const SteadyTime now = TimeNow().steady;
+  const Lock lock(mutex_);
+  for (const auto& [name, state] : core_.blocks()) {
+    if (state->upkeep_pause.IsOn(now)) attachments.insert(state->in_doubt.begin(), state->in_doubt.end());
+  }
+  return attachments;
+}
+
 void OwnBlocks::WriteHandedOut() {
   const Lock lock(mutex_);
   if (!core_.WriteWhatIsLeft(TimeNow()).empty()) flusher_wakeup_.notify_one();

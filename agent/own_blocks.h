@@ -112,6 +112,8 @@ class OwnBlocks {
   [[nodiscard]] Expected<void> MoveNotesTo(node::NodeDirectory directory);
   // Returns the names of the blocks whose BlockState::upkeep_pause is on.
   [[nodiscard]] std::set<std::string> Paused() const;
+  // Returns the attachments in doubt in these blocks.
+  [[nodiscard]] std::set<ipam::Attachment> InDoubtInPaused() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.
@@ -181,6 +183,9 @@ class OwnBlocks {
   enum class FenceWhat : std::uint8_t { kAny, kUnknown };
   // With kUnknown, fails with kConflict if the block is known, because another thread has added it.
   [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, FenceWhat what);
+  // Returns the newest version that an agent of another machine wrote, for a block that this agent fences; nullptr if
+  // there is none. `seen` may show this agent's own fence, whose answer was lost.
+  [[nodiscard]] ipam::BlockView LastOfAnotherMachine(const ipam::BlockView& seen) BERTH_EXCLUDES(mutex_);
   // Removes the note of the handed-out address when the core has settled it.
   void ForgetNoteOnceSettled(agent_core::ChangeId id, const ipam::Attachment& attachment, const std::string& block)
       BERTH_REQUIRES(mutex_);
@@ -219,10 +224,12 @@ class OwnBlocks {
   agent_core::Core core_ BERTH_GUARDED_BY(mutex_);  // mutex_ also guards the states of the core's blocks
   std::map<agent_core::ChangeId, std::shared_ptr<Waiter>> waiters_ BERTH_GUARDED_BY(mutex_);
   std::map<std::string, SignalsPointer> signals_ BERTH_GUARDED_BY(mutex_);  // by block
-  std::condition_variable flusher_wakeup_;                                  // wakes RunFlusher, if no caller will send
-  SteadyTime flusher_wakes_ BERTH_GUARDED_BY(mutex_) = SteadyTime::min();   // when RunFlusher wakes without a signal
-  std::size_t delivering_ BERTH_GUARDED_BY(mutex_) = 0;                     // threads in Deliver
-  std::condition_variable no_deferred_left_;                                // no deferred change is left
+  // By block, until a fence of the block has succeeded: the last version that an agent of another machine wrote.
+  std::map<std::string, ipam::BlockView> foreign_ BERTH_GUARDED_BY(mutex_);
+  std::condition_variable flusher_wakeup_;                                 // wakes RunFlusher, if no caller will send
+  SteadyTime flusher_wakes_ BERTH_GUARDED_BY(mutex_) = SteadyTime::min();  // when RunFlusher wakes without a signal
+  std::size_t delivering_ BERTH_GUARDED_BY(mutex_) = 0;                    // threads in Deliver
+  std::condition_variable no_deferred_left_;                               // no deferred change is left
 };
 
 }  // namespace berth::agent

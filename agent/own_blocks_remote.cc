@@ -52,7 +52,6 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
   const auto notes = Notes()->ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   BlockView base = seen;
-  BlockView foreign;  // last version that an agent of another machine wrote; the fence keeps this version's standby
   bool was_lost = false;
   while (true) {
     if (base->node != node()) {
@@ -65,8 +64,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
     }
     agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};
     write.after.standby = node::HandedOutOf(write.after, *notes);
-    // `base` may show this agent's own fence, whose answer was lost: `foreign` keeps the other machine's last version.
-    if (agent_core::IsOfAnotherMachine(*base, instance())) foreign = base;
+    const BlockView foreign = LastOfAnotherMachine(base);
     for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
       if (!write.after.allocations.contains(offset)) write.after.standby.insert(offset);
     }
@@ -82,6 +80,8 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
     }
     if (written) {
       Insert(*written, foreign == nullptr ? base : foreign, *notes);
+      const Lock lock(mutex_);
+      foreign_.erase(base->name);
       return {};
     }
     const ErrorCode code = written.error().code;
@@ -92,6 +92,13 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
     if (!read) return std::unexpected(read.error());
     base = *std::move(read);
   }
+}
+
+BlockView OwnBlocks::LastOfAnotherMachine(const BlockView& seen) {
+  const Lock lock(mutex_);
+  if (agent_core::IsOfAnotherMachine(*seen, instance())) foreign_[seen->name] = seen;
+  const auto known = foreign_.find(seen->name);
+  return known == foreign_.end() || known->second->uid != seen->uid ? nullptr : known->second;
 }
 
 void OwnBlocks::Insert(const BlockView& written, const BlockView& before, const std::vector<node::HandedOut>& notes) {

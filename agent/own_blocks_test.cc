@@ -302,6 +302,21 @@ TEST_F(ForeignAgentTest, AnAgentFieldThatSomebodyWroteByHandEndsNoAgent) {
   EXPECT_TRUE(Add(3).has_value());
 }
 
+// After the first fence, the block names this agent only.
+TEST_F(ForeignAgentTest, AFenceWritesTwiceAtMostAndItsRepetitionKeepsTheOthersStandby) {
+  const ipam::OffsetSet standby = Stored()->standby;
+  ASSERT_FALSE(standby.empty());
+  api_.SetFaults([](const k8sclient::Request& request) {
+    return request.method == Method::kPatch ? ApiFault::kLostAfterCommit : ApiFault::kNone;
+  });
+  const int before = api_.CountOf(Method::kPatch);
+  EXPECT_EQ(Fence(other_).error().code, ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(api_.CountOf(Method::kPatch), before + 2);
+  api_.SetFaults(nullptr);
+  ASSERT_TRUE(Fence(other_).has_value());
+  EXPECT_EQ(Stored()->standby, standby);
+}
+
 TEST_F(ForeignAgentTest, NothingIsHandedOutBeforeTheFieldIsWrittenOver) {
   api_.SetFaults([](const k8sclient::Request& request) {
     return request.method == Method::kPatch ? k8sclient::testing::ApiFault::kUnavailable

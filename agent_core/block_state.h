@@ -97,8 +97,8 @@ struct BlockState {
 
   std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // each patch restores these entries
   std::map<ipam::BlockOffset, HandedOut> handed_out;
-  // Begins when the API server has refused changes that no caller waits for, or has not answered a change. Then
-  // WriteWhatIsLeft, the renewal of standby, SweepCooled, and journalled DELs in doubt wait.
+  // Begins when the API server has refused changes of the upkeep, or has left a change in doubt. Then WriteWhatIsLeft,
+  // the renewal of standby, SweepCooled, and journalled DELs in doubt wait.
   RetryPause upkeep_pause;
   // Plan of the newest change that has one. An ADD has a plan, because it knows the pool; a DEL has none.
   std::optional<ipam::StandbyPlan> standby_plan;

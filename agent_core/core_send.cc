@@ -149,6 +149,8 @@ void Core::AfterSettlingRead(BlockState& state, Round& round, const Expected<Blo
     if (!Adopt(state, *read, now, news)) FinishAll(state, round, std::unexpected(GoneError(name)), news);
     return;
   }
+  // The API server may answer no request for hours.
+  state.upkeep_pause.AfterFailure(now.steady);
   if (read.error().code == ErrorCode::kNotFound) Forget(state, news);
   FinishAll(state, round, read, news);
 }
