@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint64_t kQuietRequestsMax = 30;
 // A controller that elects renews the Lease every 2 s, or reads it.
 constexpr std::uint64_t kQuietRenewalsMax = 31;
-// For each address of a refused block, and for each DEL that waits: an agent sends a refused change again every 30 s,
-// first together with others and then alone, or after a read.
+// For each address of a refused block, and for each DEL that waits in doubt: an agent sends a refused change again
+// every 30 s, first together with others and then alone, or after a read.
 constexpr std::uint64_t kQuietRefusedMax = 4;
 // Requests per minute whatever faults happen, and more for each call: three times what the worst history sent.
 constexpr std::uint64_t kStormRequests = 300;

@@ -233,7 +233,7 @@ json Node::Debug() const {
 }
 
 std::size_t Node::WaitingDels() const {
-  const json debug = Debug();
+  const json debug = has_agents() ? Debug() : json();
   return debug.is_null() ? 0 : debug["journal"].size();
 }
 

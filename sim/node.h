@@ -85,7 +85,7 @@ class Node {
   // Why the node is not at rest, for a person.
   [[nodiscard]] std::string Unrest() const;
 
-  // Number of answered DELs that the newest agent has not written; 0 if it does not serve.
+  // Number of answered DELs that the newest agent has not written; 0 if no agent serves.
   [[nodiscard]] std::size_t WaitingDels() const;
   // Names of the blocks that the newest agent knows; none if it does not serve.
   [[nodiscard]] std::set<std::string> KnownBlocks() const;

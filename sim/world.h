@@ -171,7 +171,7 @@ class World {
   void CheckApart(const nlohmann::json& refused);
   // All containers end, and the rules `quiet` and `growth` are checked while the block is refused. Requires: as
   // CheckApart.
-  void CheckRestWhileRefused(const nlohmann::json& refused);
+  void CheckRestWhileRefused(const nlohmann::json& refused, bool is_in_doubt);
   void TroublePools(const std::vector<Machine*>& machines);
   // Starts a tenant's pod with an odd network configuration.
   void StartTenant(Machine& machine);

@@ -67,7 +67,7 @@ void World::RefuseBlockFor(const json& block, Nanos time) {
     if (Now() < kApart) continue;
     if (!std::exchange(was_checked, true)) CheckApart(block);
     if (Now() < next_rest || end - Now() < kRestEvery) continue;
-    CheckRestWhileRefused(block);
+    CheckRestWhileRefused(block, /*is_in_doubt=*/refusal.status == 500);
     next_rest = Now() + kRestEvery;
   }
   story_.Tell("writes of " + refused_block_ + " are accepted again");
@@ -76,7 +76,7 @@ void World::RefuseBlockFor(const json& block, Nanos time) {
   std::this_thread::sleep_for(kTakenOver);
 }
 
-void World::CheckRestWhileRefused(const json& refused) {
+void World::CheckRestWhileRefused(const json& refused, bool is_in_doubt) {
   constexpr Nanos kEndedMax = 40min;
   // These send requests or start pods meanwhile.
   if (thief_ != nullptr || has_scheduler_) return;
@@ -94,9 +94,9 @@ void World::CheckRestWhileRefused(const json& refused) {
   // Each of them may have a change that waits: a DEL, or the entry of an address that was on standby.
   const std::size_t addresses =
       now.is_null() ? 0 : now["allocations"].size() + now.value("standby", json::array()).size();
-  // The DEL of an ADD that got no answer waits, too, and finds no entry.
+  // If writes are in doubt, the DEL of an ADD that got no answer waits, too, and finds no entry.
   std::size_t waiting = 0;
-  for (const auto& machine : machines_) waiting += machine->node.WaitingDels();
+  for (const auto& machine : machines_) waiting += is_in_doubt ? machine->node.WaitingDels() : 0;
   bounds_.CheckQuiet(pools_.cooldown(), addresses + waiting);
   bounds_.CheckGrowth(addresses + waiting);
 }
