@@ -140,7 +140,7 @@ void Agent::ReplayJournal() {
     int open BERTH_GUARDED_BY(mutex) = 0;
     int written BERTH_GUARDED_BY(mutex) = 0;
     std::optional<Error> failure BERTH_GUARDED_BY(mutex);
-    std::set<ipam::Attachment> refused BERTH_GUARDED_BY(mutex);
+    std::set<ipam::Attachment> failed BERTH_GUARDED_BY(mutex);
   };
   const auto pass = std::make_shared<Pass>();
   const std::vector<ipam::Attachment> pending = DelsToReplay();
@@ -164,7 +164,7 @@ void Agent::ReplayJournal() {
         Release(store, engine, attachment, std::move(turn), [pass, attachment](const std::optional<Error>& failure) {
           const Lock lock(pass->mutex);
           if (failure) pass->failure = failure;
-          if (failure && ConcernsOneDel(failure->code)) pass->refused.insert(attachment);
+          if (failure && ConcernsOneDel(failure->code)) pass->failed.insert(attachment);
           if (!failure) ++pass->written;
           --pass->open;
           pass->ended.notify_all();
@@ -172,14 +172,14 @@ void Agent::ReplayJournal() {
     // The other DELs would wait for an answer, too. If this DEL fails alone, the next pass tries the others first.
     if (!released && IsAway(released.error().code)) {
       const Lock lock(pass->mutex);
-      pass->refused.insert(attachment);
+      pass->failed.insert(attachment);
       break;
     }
   }
   // Wait for all releases. Each release ends when its patch has succeeded or failed, or when the agent stops.
   Lock lock(pass->mutex);
   pass->ended.wait(lock.native(), [&pass]() BERTH_REQUIRES(pass->mutex) { return pass->open == 0; });
-  for (const ipam::Attachment& attachment : pass->refused) retry_pauses_[attachment].AfterFailure(clock_.Now());
+  for (const ipam::Attachment& attachment : pass->failed) retry_pauses_[attachment].AfterFailure(clock_.Now());
   if (pass->failure) {
     spdlog::warn(
         "cannot write journalled DELs, trying again pending={} err=\"{}\"", journal_->Size(), pass->failure->message);
@@ -299,9 +299,8 @@ void Agent::SweepCooled() {
     const auto until = ipam::CoolingUntil(item.second, now_ms);
     return until && *until <= now_ms;
   };
-  const std::set<std::string> paused = own_.Paused();
-  for (const BlockView& block : own_.Snapshot()) {
-    if (paused.contains(block->name) || std::ranges::none_of(block->allocations, is_over)) continue;
+  for (const BlockView& block : own_.ForUpkeep()) {
+    if (std::ranges::none_of(block->allocations, is_over)) continue;
     const auto written = own_.Edit(block, {.what = ipam::SweepCooled{.now_ms = now_ms}}, runtime.end());
     if (!written)
       spdlog::warn(
@@ -312,9 +311,8 @@ void Agent::SweepCooled() {
 void Agent::RenewStandby() {
   const std::vector<ipam::PoolView> pools = view_.AllPools();
   const std::int64_t now_ms = CallRuntime(clock_, clock_.Now(), kStepMax, own_).UnixMillis();
-  const std::set<std::string> paused = own_.Paused();
-  for (const BlockView& block : own_.Snapshot()) {
-    if (block->standby.empty() || paused.contains(block->name)) continue;
+  for (const BlockView& block : own_.ForUpkeep()) {
+    if (block->standby.empty()) continue;
     const auto found = std::ranges::find_if(
         pools, [&](const ipam::PoolView& one) { return one->uid == block->pool_uid && ipam::CheckUsable(*one); });
     const ipam::StandbyPlan plan{

@@ -346,14 +346,14 @@ Expected<void> OwnBlocks::MoveNotesTo(node::NodeDirectory directory) {
   return {};
 }
 
-std::set<std::string> OwnBlocks::Paused() const {
-  std::set<std::string> names;
+std::vector<BlockView> OwnBlocks::ForUpkeep() const {
+  std::vector<BlockView> views;
   const SteadyTime now = TimeNow().steady;
   const Lock lock(mutex_);
   for (const auto& [name, state] : core_.blocks()) {
-    if (state->upkeep_pause.IsOn(now)) names.insert(name);
+    if (!state->upkeep_pause.IsOn(now)) views.push_back(agent_core::Shown(*state));
   }
-  return names;
+  return views;
 }
 
 std::set<ipam::Attachment> OwnBlocks::InDoubtInPaused() const {

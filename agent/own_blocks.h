@@ -110,9 +110,9 @@ class OwnBlocks {
   // Writes the notes of all handed-out addresses into `directory`, from which the next agent reads them. From now on
   // this object keeps its notes there. Errors: kIo.
   [[nodiscard]] Expected<void> MoveNotesTo(node::NodeDirectory directory);
-  // Returns the names of the blocks whose BlockState::upkeep_pause is on.
-  [[nodiscard]] std::set<std::string> Paused() const;
-  // Returns the attachments in doubt in these blocks.
+  // Like Snapshot, without the blocks whose BlockState::upkeep_pause is on.
+  [[nodiscard]] std::vector<ipam::BlockView> ForUpkeep() const;
+  // Returns the attachments in doubt in the blocks whose upkeep_pause is on.
   [[nodiscard]] std::set<ipam::Attachment> InDoubtInPaused() const;
   // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
@@ -183,9 +183,9 @@ class OwnBlocks {
   enum class FenceWhat : std::uint8_t { kAny, kUnknown };
   // With kUnknown, fails with kConflict if the block is known, because another thread has added it.
   [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, FenceWhat what);
-  // Returns the newest version that an agent of another machine wrote, for a block that this agent fences; nullptr if
-  // there is none. `seen` may show this agent's own fence, whose answer was lost.
-  [[nodiscard]] ipam::BlockView LastOfAnotherMachine(const ipam::BlockView& seen) BERTH_EXCLUDES(mutex_);
+  // Keeps `seen` if an agent of another machine wrote it. Returns the version of the block that is kept, or nullptr.
+  // `seen` may show this agent's own fence, whose answer was lost.
+  [[nodiscard]] ipam::BlockView KeepOfAnotherMachine(const ipam::BlockView& seen) BERTH_EXCLUDES(mutex_);
   // Removes the note of the handed-out address when the core has settled it.
   void ForgetNoteOnceSettled(agent_core::ChangeId id, const ipam::Attachment& attachment, const std::string& block)
       BERTH_REQUIRES(mutex_);

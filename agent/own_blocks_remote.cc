@@ -64,7 +64,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
     }
     agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};
     write.after.standby = node::HandedOutOf(write.after, *notes);
-    const BlockView foreign = LastOfAnotherMachine(base);
+    const BlockView foreign = KeepOfAnotherMachine(base);
     for (const ipam::BlockOffset offset : foreign == nullptr ? ipam::OffsetSet() : foreign->standby) {
       if (!write.after.allocations.contains(offset)) write.after.standby.insert(offset);
     }
@@ -94,7 +94,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
   }
 }
 
-BlockView OwnBlocks::LastOfAnotherMachine(const BlockView& seen) {
+BlockView OwnBlocks::KeepOfAnotherMachine(const BlockView& seen) {
   const Lock lock(mutex_);
   if (agent_core::IsOfAnotherMachine(*seen, instance())) foreign_[seen->name] = seen;
   const auto known = foreign_.find(seen->name);
