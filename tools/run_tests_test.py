@@ -246,7 +246,7 @@ class Run(unittest.TestCase):
 
     def test_nothing_interrupts_what_cleans_up(self):
         """A step that is to end gets one signal, also if it is no single command, and whatever signals its run gets."""
-        suite = "trap 'sleep 2; touch cleaned' EXIT; trap 'exit 130' TERM; touch begun; sleep 300"
+        suite = "trap 'sleep 2; touch cleaned' EXIT; trap 'exit 130' TERM; sh -c 'touch begun; sleep 300'"
         process = self.start(("a", f'bash -c "{suite}"; true', "MINUTES 9"))
         self.await_file("begun")
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
