@@ -99,6 +99,17 @@ TEST_P(EngineFaults, NoAttachmentGetsAnAddressThatALateWriteGivesToAnother) {
   }
 }
 
+using EngineWithoutAnswers = EngineTest;
+
+TEST_F(EngineWithoutAnswers, ClaimsABlockTwiceAtMost) {
+  constexpr std::size_t kMany = 30;
+  store_.faults.assign(kMany, Fault::kLateCommit);
+  const auto result = engine_.Add(Request(1, {"v4"}));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(kMany - store_.faults.size(), 2U) << "writes of the ADD";
+}
+
 const PoolsCase kPoolsCases[] = {
     {"NodeNewBlock", {"v4"}, false},
     {"NodeOldBlock", {"v4"}, true},

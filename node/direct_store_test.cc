@@ -107,6 +107,20 @@ TEST_F(DirectStoreTest, WritesNoEntryOfAnotherNodeInASharedBlock) {
   EXPECT_EQ(Stored()["allocations"], nlohmann::json({{"3", of_other}, {"5", "x"}}));
 }
 
+TEST_F(DirectStoreTest, WritesABlockTwiceAtMostIfNoWriteIsAnswered) {
+  const ipam::BlockView known = MakeBlock();
+  int writes = 0;
+  api_.SetFaults([&writes](const k8sclient::Request& request) {
+    if (request.method != k8sclient::Method::kPatch) return k8sclient::testing::ApiFault::kNone;
+    ++writes;
+    return k8sclient::testing::ApiFault::kLateCommit;
+  });
+  const auto written = store_.Edit(known, Take("default/web"));
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().code, ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(writes, 2);
+}
+
 // An earlier POST, whose answer was lost, or the controller has created the block.
 TEST_F(DirectStoreTest, ReturnsABlockOfItsNodeThatExistsAlready) {
   const ipam::BlockView known = MakeBlock();
