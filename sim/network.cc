@@ -148,7 +148,8 @@ std::string Network::Sender() const {
 
 void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool is_slow) {
   const Request& request = exchange->request;
-  std::this_thread::sleep_for(is_slow ? HowLate() : There());
+  const bool is_answer_slow = is_slow && Below(2) == 0;
+  std::this_thread::sleep_for(is_slow && !is_answer_slow ? HowLate() : There());
   if (steering_.request) fate = steering_.request(exchange->who, request);
   switch (fate) {
     case Fate::kRefused:
@@ -169,7 +170,7 @@ void Network::Travel(const std::shared_ptr<Exchange>& exchange, Fate fate, bool 
     }
     case Fate::kAnswered: {
       Answer answer = Execute(*exchange);
-      std::this_thread::sleep_for(Back());
+      std::this_thread::sleep_for(is_answer_slow ? HowLate() : Back());
       if (exchange->cuts != cuts_) answer = Fail(NoAnswer(request), "the connection was cut");
       return exchange->Finish(std::move(answer));
     }

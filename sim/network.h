@@ -92,7 +92,7 @@ class Network final : public k8sclient::Api {
   Answer CallAs(const std::string& user, const k8sclient::Request& request, const k8sclient::CallOptions& options);
   // In a callback of an API server: the user whose request is being executed; empty: a person.
   [[nodiscard]] std::string Sender() const;
-  // The next request takes long to reach an API server: up to 4 s, or up to 200 ms if it is a POST.
+  // The next request takes up to 4 s to reach an API server, or its answer takes up to 4 s.
   void SlowNext() { is_next_slow_ = true; }
   Answer Watch(const k8sclient::Request& request, const k8sclient::WatchOptions& options,
                const k8sclient::WatchSink& sink) override;
@@ -151,7 +151,7 @@ class Link final : public k8sclient::Api {
   // Number of requests that were sent.
   [[nodiscard]] std::uint64_t requests() const { return requests_; }
   [[nodiscard]] std::uint64_t lists() const { return lists_; }
-  // Called before each write. True: the write takes long to reach an API server (Network::SlowNext).
+  // Called before each write. True: the write or its answer takes long (Network::SlowNext).
   using OnWrites = std::function<bool(const k8sclient::Request& request)>;
   void OnWrite(OnWrites on_write) { on_write_ = std::move(on_write); }
 
