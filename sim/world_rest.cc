@@ -166,7 +166,9 @@ void World::ReleaseByHand() {
       const auto is_static = [&](const auto& machine) { return machine->kubelet.lost_static().contains(attachment); };
       const bool is_thiefs = thief_ != nullptr && Thief::IsIts(block, text.get_ref<const std::string&>());
       const bool is_late = IsLateByYears(text);
-      const bool is_false = is_braked && (is_thiefs || HasLost(attachment));
+      const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
+      const bool is_of_gone_pod = was_put_back ? IsPodGone(text) : HasLost(attachment);
+      const bool is_false = is_braked && (is_thiefs || is_of_gone_pod);
       if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || is_late || is_false)) continue;
       story_.Tell("gives back what " + attachment + " had");
       FreeByHand(block["metadata"]["name"], offset, attachment);
