@@ -21,6 +21,8 @@ constexpr const char* kRefusedForHours = "refused-for-hours";
 constexpr std::uint64_t kOneInRefusesForHours = 16;
 constexpr const char* kEmptied = "emptied";
 constexpr std::uint64_t kOneInIsEmptied = 8;
+constexpr const char* kQueue = "queue";
+constexpr std::uint64_t kOneInQueues = 4;
 constexpr std::uint64_t kOtherSeed = 0x6f64642d706f6473;
 
 }  // namespace
@@ -43,6 +45,7 @@ std::set<std::string> Extent::KnownFaults() {
   faults.insert(kOddPods);
   faults.insert(kRefusedForHours);
   faults.insert(kEmptied);
+  faults.insert(kQueue);
   return faults;
 }
 
@@ -63,6 +66,7 @@ std::set<std::string> Extent::DrawFaults(std::uint64_t seed) {
   if (other() % kOneInHasOddPods == 0) faults.insert(kOddPods);
   if (other() % kOneInRefusesForHours == 0) faults.insert(kRefusedForHours);
   if (other() % kOneInIsEmptied == 0) faults.insert(kEmptied);
+  if (other() % kOneInQueues == 0) faults.insert(kQueue);
   return faults;
 }
 

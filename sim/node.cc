@@ -13,6 +13,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "k8sclient/clock.h"
+#include "node/del_queue.h"
+#include "node/folder.h"
+#include "node/node_mode.h"
 #include "sim/files.h"
 
 namespace berth::sim {
@@ -68,8 +71,8 @@ void Node::StartAgent() {
                                    [host] { host->has_ended = true; });
     if (!made) return story_.Break("starts", made.error().message);
     host->agent = *std::move(made);
-    host->agent->Start();
     if (host.get() == newest_) serving_ = host.get();
+    host->agent->Start();
   });
 }
 
@@ -79,12 +82,19 @@ void Node::Kill(Host& host) {
   sim::Kill(*host.process);
 }
 
+void Node::KillQueueing() {
+  sim::Kill(*queueing_);
+  queueing_ = std::make_shared<Process>(options_.called + ".berth");
+}
+
 void Node::KillAgent() {
+  KillQueueing();
   if (direct_ != nullptr) direct_->Kill();
   if (newest_ != nullptr) Kill(*newest_);
 }
 
 void Node::KillAgents() {
+  KillQueueing();
   if (direct_ != nullptr) direct_->Kill();
   for (const auto& host : hosts_) Kill(*host);
 }
@@ -161,15 +171,42 @@ void Node::Supervise() {
   if (newest_ == nullptr || newest_->process->is_dead) StartAgent();
 }
 
+bool Node::IsListening() const { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; }
+
+bool Node::QueueDel(const std::string& body, const CallMoments& moments) {
+  const ProcessPointer berth = queueing_;
+  struct Result {
+    bool has_ended = false;
+    bool is_queued = false;
+  };
+  const auto result = std::make_shared<Result>();
+  Spawn(berth, [this, result, body, moments] {
+    const auto state = node::Folder::Open(StateFolder());
+    const auto queue =
+        state ? node::DelQueue::Lock(*state, node::BootTimeNow() + Nanos(1s).count()) : std::unexpected(state.error());
+    if (queue && node::RequireMode(*state, node::NodeMode::kAgent) && !IsListening()) {
+      if (moments.arrives) moments.arrives();
+      result->is_queued = queue->Add(body).has_value();
+    }
+    result->has_ended = true;
+  });
+  while (!result->has_ended && !berth->is_dead) std::this_thread::sleep_for(1ms);
+  if (result->is_queued) story_.Tell(options_.called + ".berth queues a DEL");
+  return result->is_queued;
+}
+
 std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::microseconds patience,
                                     const CallMoments& moments) {
-  const auto is_served = [this] { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; };
   if (on_call_) on_call_();
   if (!has_agents()) return CallDirectly(body, patience, moments);
-  const Nanos dialling_until = Now() + 10s;
-  while (!is_served()) {
+  const bool may_queue = options_.queues_dels && json::parse(body)["command"] == "DEL";
+  // `berth` waits for a shorter time if the call's time is nearly over.
+  const Nanos dials = may_queue ? Nanos(std::chrono::milliseconds(Below(2) * Below(200))) : Nanos(10s);
+  const Nanos dialling_until = Now() + dials;
+  while (!IsListening()) {
     if (Now() >= dialling_until) {
-      // In this case, `berth` puts a DEL into its queue on disk.
+      if (may_queue && !is_off_ && QueueDel(body, moments)) return CniAnswer{.ok = true, .body = {}};
+      if (may_queue && IsListening()) break;
       if (moments.arrives) moments.arrives();
       return std::nullopt;
     }

@@ -27,6 +27,7 @@ class Node {
     std::string folder;             // folder of the machine's files; the constructor makes it
     bool is_direct = false;         // berth-direct serves the calls, and no agent runs
     std::size_t standby = 64;       // AgentOptions::standby
+    bool queues_dels = false;       // the time limits of calls are short, so `berth` queues DELs while no agent listens
     std::uint64_t slow_one_in = 0;  // one of this many processes is paused now and then; 0: none
     Nanos clock_error{0};           // how far the wall clock is ahead of the right time
   };
@@ -75,7 +76,7 @@ class Node {
   void OnCall(std::function<void()> on_call) { on_call_ = std::move(on_call); }
 
   // Sends a call as the plugin `berth` does: finds the agent that serves, passes the call on, and waits for the answer.
-  // nullopt: no agent served within 10 s, the agent died, or the caller's patience was over.
+  // nullopt: no agent listened in time, the agent or `berth` died, or the caller's patience was over.
   [[nodiscard]] std::optional<CniAnswer> Call(const std::string& body, std::chrono::microseconds patience,
                                               const CallMoments& moments = {});
 
@@ -99,6 +100,11 @@ class Node {
   // The newest agent's report about its blocks; null: it does not serve.
   [[nodiscard]] nlohmann::json Debug() const;
   void Kill(Host& host);
+  // Kills the processes of `berth` that queue DELs.
+  void KillQueueing();
+  [[nodiscard]] bool IsListening() const;
+  // Does what `berth` does with a DEL if no agent listens. Returns whether the DEL is queued.
+  [[nodiscard]] bool QueueDel(const std::string& body, const CallMoments& moments);
   void End();
   [[nodiscard]] std::string StateFolder() const { return options_.folder + "/state"; }
   [[nodiscard]] std::string NetnsFolder() const { return options_.folder + "/netns"; }
@@ -111,12 +117,13 @@ class Node {
   Story& story_;
   std::unique_ptr<DirectCalls> direct_;  // null: there are agents
   bool is_off_ = false;
+  ProcessPointer queueing_ = std::make_shared<Process>(options_.called + ".berth");
   Sabotage before_start_;
   Sabotage before_call_;
   std::function<void()> on_call_;
   std::vector<std::shared_ptr<Host>> hosts_;  // never destroyed: nobody cleans up after a killed process
   Host* newest_ = nullptr;
-  Host* serving_ = nullptr;  // the agent that bound the socket last
+  Host* serving_ = nullptr;  // the agent that bound the socket last; an agent binds it before it reads queued DELs
 };
 
 }  // namespace berth::sim

@@ -319,6 +319,11 @@ std::vector<Plant> OfWatchesAndBounds() {
        .faults = {"pools", "sandbox"},
        .lies = ToNodes(Replacing("\"! r", "\"~ t=1 x=r"))},
       {.name = "marks-kept", .what = "marks of DELs are kept for ever", .before_call = PutOffForgetting},
+      {.name = "queued-dels-ignored",
+       .what = "an agent that starts knows nothing of DELs that were queued while no agent listened",
+       .faults = {"queue", "kill", "meanwhile"},
+       .has_controllers = false,
+       .before_start = Removing("/state/queue")},
       {.name = "lists-without-end", .what = "a node lists its blocks ten times a second", .lists_without_end = true},
   };
 }

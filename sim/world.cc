@@ -178,6 +178,7 @@ std::unique_ptr<Machine> World::MakeMachine(const std::string& name, const std::
                                                  .folder = std::string(kFiles) + called,
                                                  .is_direct = is_direct,
                                                  .standby = kStandby.at(Below(kStandby.size())),
+                                                 .queues_dels = May("queue"),
                                                  .slow_one_in = May("pause") && Below(2) == 0 ? std::uint64_t{3} : 0,
                                                  .clock_error = AnyClockError()},
                                    network_,
