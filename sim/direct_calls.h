@@ -20,6 +20,7 @@ namespace berth::sim {
 struct CniAnswer {
   bool ok = false;
   std::string body;
+  bool is_durable = false;  // no power cut can undo what the answer says
 };
 
 // Functions that are called, if they are set, at certain moments of a call.

@@ -294,7 +294,7 @@ void Kubelet::Reboot(const std::function<void()>& reboot) {
 
 void Kubelet::LosePower(Nanos before, const std::function<void()>& reboot) {
   for (const auto& [attachment, ended] : ended_) {
-    if (ended.when + before <= Now()) continue;
+    if (ended.when + before <= Now() || durable_.contains(attachment)) continue;
     (ended.is_static ? lost_static_ : lost_).insert(attachment);
   }
   Reboot(reboot);

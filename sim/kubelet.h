@@ -258,6 +258,7 @@ class Kubelet {
     bool is_static;
   };
   std::map<ipam::Attachment, Ended> ended_;
+  std::set<ipam::Attachment> durable_;       // a DEL was answered, and no power cut can undo it
   std::map<ipam::Attachment, Holder> told_;  // holders of addresses
   std::set<std::string> settled_;            // containers that stay
   bool checks_now_ = true;

@@ -121,6 +121,7 @@ Heard Kubelet::Call(const std::string& verb, const Interface& interface, std::ch
               .took = Now() - begin,
               .allowed = odd.is_null() ? kAllowed : kAllowedMax};
   if (answer && !answer->ok) heard.error = answer->body;
+  if (answer && answer->is_durable) durable_.insert(heard.attachment);
   if (answer && answer->ok && verb == "ADD") {
     heard.result = answer->body;
     heard.addresses = InSpace(AddressesIn(answer->body), network->space);

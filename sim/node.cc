@@ -83,8 +83,7 @@ void Node::Kill(Host& host) {
 }
 
 void Node::KillQueueing() {
-  sim::Kill(*queueing_);
-  queueing_ = std::make_shared<Process>(options_.called + ".berth");
+  for (const ProcessPointer& berth : std::exchange(queueing_, {})) sim::Kill(*berth);
 }
 
 void Node::KillAgent() {
@@ -174,7 +173,10 @@ void Node::Supervise() {
 bool Node::IsListening() const { return serving_ != nullptr && !serving_->process->is_dead && !serving_->has_ended; }
 
 bool Node::QueueDel(const std::string& body, const CallMoments& moments) {
-  const ProcessPointer berth = queueing_;
+  const auto berth = std::make_shared<Process>(options_.called + ".berth");
+  const bool is_slow = options_.slow_one_in > 0 && Below(options_.slow_one_in) == 0;
+  if (is_slow) berth->pauses_one_in = kPausesOneIn;
+  queueing_.push_back(berth);
   struct Result {
     bool has_ended = false;
     bool is_queued = false;
@@ -191,7 +193,8 @@ bool Node::QueueDel(const std::string& body, const CallMoments& moments) {
     result->has_ended = true;
   });
   while (!result->has_ended && !berth->is_dead) std::this_thread::sleep_for(1ms);
-  if (result->is_queued) story_.Tell(options_.called + ".berth queues a DEL");
+  std::erase(queueing_, berth);
+  if (result->is_queued) story_.Tell(berth->name + " queues a DEL");
   return result->is_queued;
 }
 
@@ -200,18 +203,29 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
   if (on_call_) on_call_();
   if (!has_agents()) return CallDirectly(body, patience, moments);
   const bool may_queue = options_.queues_dels && json::parse(body)["command"] == "DEL";
-  // `berth` waits for a shorter time if the call's time is nearly over.
-  const Nanos dials = may_queue ? Nanos(std::chrono::milliseconds(Below(2) * Below(200))) : Nanos(10s);
-  const Nanos dialling_until = Now() + dials;
-  while (!IsListening()) {
-    if (Now() >= dialling_until) {
-      if (may_queue && !is_off_ && QueueDel(body, moments)) return CniAnswer{.ok = true, .body = {}};
-      if (may_queue && IsListening()) break;
-      if (moments.arrives) moments.arrives();
-      return std::nullopt;
+  for (bool is_repeated = false;; is_repeated = true) {
+    const bool has_time = !may_queue || Below(2) == 0;
+    const Nanos dialling_until =
+        Now() + (may_queue ? Nanos(std::chrono::milliseconds(has_time ? Below(200) : 0)) : 10s);
+    while (!IsListening()) {
+      if (Now() >= dialling_until) {
+        const bool is_queued = may_queue && !is_off_ && QueueDel(body, moments);
+        if (is_queued) return CniAnswer{.ok = true, .body = {}, .is_durable = true};
+        if (may_queue && IsListening()) break;
+        if (moments.arrives) moments.arrives();
+        return std::nullopt;
+      }
+      std::this_thread::sleep_for(20ms);
     }
-    std::this_thread::sleep_for(20ms);
+    Host* const host = serving_;
+    auto answer = CallAgent(body, patience, moments);
+    // If the connection breaks, `berth` sends a DEL once more, or queues it.
+    if (answer || is_repeated || !may_queue || !host->process->is_dead) return answer;
   }
+}
+
+std::optional<CniAnswer> Node::CallAgent(const std::string& body, std::chrono::microseconds patience,
+                                         const CallMoments& moments) {
   Host* const host = serving_;
   struct Call {
     std::optional<CniAnswer> answer;

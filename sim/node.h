@@ -27,7 +27,7 @@ class Node {
     std::string folder;             // folder of the machine's files; the constructor makes it
     bool is_direct = false;         // berth-direct serves the calls, and no agent runs
     std::size_t standby = 64;       // AgentOptions::standby
-    bool queues_dels = false;       // the time limits of calls are short, so `berth` queues DELs while no agent listens
+    bool queues_dels = false;       // `berth` has little time for DELs, and queues them while no agent listens
     std::uint64_t slow_one_in = 0;  // one of this many processes is paused now and then; 0: none
     Nanos clock_error{0};           // how far the wall clock is ahead of the right time
   };
@@ -105,6 +105,9 @@ class Node {
   [[nodiscard]] bool IsListening() const;
   // Does what `berth` does with a DEL if no agent listens. Returns whether the DEL is queued.
   [[nodiscard]] bool QueueDel(const std::string& body, const CallMoments& moments);
+  // Sends the call to the agent that listens.
+  [[nodiscard]] std::optional<CniAnswer> CallAgent(const std::string& body, std::chrono::microseconds patience,
+                                                   const CallMoments& moments);
   void End();
   [[nodiscard]] std::string StateFolder() const { return options_.folder + "/state"; }
   [[nodiscard]] std::string NetnsFolder() const { return options_.folder + "/netns"; }
@@ -117,7 +120,7 @@ class Node {
   Story& story_;
   std::unique_ptr<DirectCalls> direct_;  // null: there are agents
   bool is_off_ = false;
-  ProcessPointer queueing_ = std::make_shared<Process>(options_.called + ".berth");
+  std::vector<ProcessPointer> queueing_;  // processes of `berth` that queue DELs
   Sabotage before_start_;
   Sabotage before_call_;
   std::function<void()> on_call_;

@@ -202,6 +202,11 @@ void DashesHash(json& call) {
 
 void IsNotDated(json& call) { call["startedBootNanos"] = INT64_MAX; }
 
+void ForgetQueuedDels(const std::string& folder) {
+  const auto state = node::Folder::Open(folder + "/state");
+  if (state) static_cast<void>(state->Remove("queue").has_value());
+}
+
 void NameTheMachine(const std::string& folder) {
   const auto state = node::Folder::Open(folder + "/state");
   if (state) static_cast<void>(state->Write("machine", "0123abcd\n", node::FileSync::kYes).has_value());
@@ -323,7 +328,7 @@ std::vector<Plant> OfWatchesAndBounds() {
        .what = "an agent that starts knows nothing of DELs that were queued while no agent listened",
        .faults = {"queue", "kill", "meanwhile"},
        .has_controllers = false,
-       .before_start = Removing("/state/queue")},
+       .before_start = ForgetQueuedDels},
       {.name = "lists-without-end", .what = "a node lists its blocks ten times a second", .lists_without_end = true},
   };
 }

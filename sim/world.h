@@ -44,7 +44,7 @@ struct Extent {
   // AllFaults, and the faults that are drawn apart.
   [[nodiscard]] static std::set<std::string> KnownFaults();
   // Half of the seeds have all faults, the others two to eleven: few faults find defects that many faults hide.
-  // `spaces`, `odd-pods` and `refused-for-hours` are drawn apart: few seeds have them.
+  // The faults that AllFaults lacks are drawn apart: few seeds have them.
   [[nodiscard]] static std::set<std::string> DrawFaults(std::uint64_t seed);
 };
 
@@ -229,6 +229,8 @@ class World {
   // Whether a live pod of the entry's node reports the entry's address, and has it from a block of another space. Then
   // the controller keeps the entry, because a pod's status names no space (docs/controller.md).
   [[nodiscard]] bool IsInUseElsewhere(const nlohmann::json& block, const std::string& offset) const;
+  // A container that has not ended has the address.
+  [[nodiscard]] bool IsHeldOnAnyNode(const nlohmann::json& block, const std::string& offset) const;
   // Whether blocks of two spaces that the machine's node may use contain the address. Then the controller does not
   // write a missing entry of the address (docs/controller.md).
   [[nodiscard]] bool IsInTwoSpaces(const Machine& machine, const Place& place) const;

@@ -38,6 +38,11 @@ constexpr Nanos kGivenBackMax = std::chrono::minutes(10);
 
 constexpr const char* kOfThief = "the thief's ";
 
+ipam::Address AddressAt(const json& block, const std::string& offset) {
+  const auto cidr = ipam::Prefix::Parse(block["spec"]["cidr"].get<std::string>());
+  return cidr->At(static_cast<std::uint32_t>(std::stoul(offset)));
+}
+
 // The node on which the address is held.
 std::string NodeOfEntry(const json& block, const std::string& text) {
   const auto entry = ipam::ParseEntry(text);
@@ -111,10 +116,7 @@ World::LostEntries World::LostAndLeft() const {
 
 bool World::IsInUseElsewhere(const json& block, const std::string& offset) const {
   if (!has_spaces_) return false;
-  const auto address_at = [](const json& one, const std::string& at) {
-    return ipam::Prefix::Parse(one["spec"]["cidr"].get<std::string>())->At(static_cast<std::uint32_t>(std::stoul(at)));
-  };
-  const ipam::Address address = address_at(block, offset);
+  const ipam::Address address = AddressAt(block, offset);
   const std::string node = NodeOfEntry(block, block["allocations"][offset]);
   std::set<std::string> others;  // names of pods with an entry at the address in another space
   for (const json& other : store_.Objects(kBlocksAtRest)) {
@@ -122,7 +124,7 @@ bool World::IsInUseElsewhere(const json& block, const std::string& offset) const
     for (const auto& [at, text] : other["allocations"].items()) {
       const auto entry = ipam::ParseEntry(text.get_ref<const std::string&>());
       const auto* const held = std::get_if<ipam::HeldEntry>(&entry);
-      if (held != nullptr && address_at(other, at) == address) others.insert(held->pod);
+      if (held != nullptr && AddressAt(other, at) == address) others.insert(held->pod);
     }
   }
   return std::ranges::any_of(store_.Objects(std::string(reconciler::kPodsPath)), [&](const json& pod) {
@@ -158,6 +160,14 @@ bool World::IsLateByYears(const std::string& text) const {
   return held->attachment.starts_with(reconciler::kNoNetwork) ? IsPodGone(text) : HasLost(held->attachment);
 }
 
+bool World::IsHeldOnAnyNode(const json& block, const std::string& offset) const {
+  const std::string address = InSpace(AddressAt(block, offset).ToString(), SpaceOf(block));
+  return std::ranges::any_of(machines_, [&](const auto& machine) {
+    const auto holders = machine->kubelet.holders();
+    return std::ranges::any_of(holders, [&](const auto& one) { return one.second.addresses.contains(address); });
+  });
+}
+
 void World::ReleaseByHand() {
   const bool is_braked = pools_.IsBraked();
   for (const json& block : store_.Objects(kBlocksAtRest)) {
@@ -167,7 +177,8 @@ void World::ReleaseByHand() {
       const bool is_thiefs = thief_ != nullptr && Thief::IsIts(block, text.get_ref<const std::string&>());
       const bool is_late = IsLateByYears(text);
       const bool was_put_back = attachment.starts_with(reconciler::kNoNetwork);
-      const bool is_of_gone_pod = was_put_back ? IsPodGone(text) : HasLost(attachment);
+      const bool is_of_gone_pod =
+          was_put_back ? IsPodGone(text) && !IsHeldOnAnyNode(block, offset) : HasLost(attachment);
       const bool is_false = is_braked && (is_thiefs || is_of_gone_pod);
       if (attachment.empty() || !(std::ranges::any_of(machines_, is_static) || is_late || is_false)) continue;
       story_.Tell("gives back what " + attachment + " had");
