@@ -70,7 +70,7 @@ class UndeliveredAdd : public Orphan {
     Descriptor listener = Listen(socket_);
     PluginProcess process(BerthCall("ADD", Configuration(socket_)));
     pollfd waited{.fd = listener.descriptor(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(poll(&waited, 1, 10'000), 1);
+    EXPECT_EQ(poll(&waited, 1, 60'000), 1);
     AwaitSent(process);
     process.CloseOutput();
     ScriptedAgent agent(std::move(listener), {Answers(200, kCallerResult, fields), Answers(200, "")});

@@ -46,7 +46,7 @@ class AgentProcess {
   [[nodiscard]] const AgentSettings& settings() const { return settings_; }
 
   // Waits until the agent has loaded its blocks. False: the limit has passed, or the agent has ended.
-  [[nodiscard]] bool AwaitReady(std::chrono::milliseconds limit = std::chrono::seconds(20)) const;
+  [[nodiscard]] bool AwaitReady(std::chrono::milliseconds limit = std::chrono::minutes(1)) const;
 
   void Signal(int number) const;
   // The agent's exit code, or 128 plus the signal that ended it. Nothing: the agent still runs after `limit`.

@@ -54,7 +54,7 @@ held() { echo "${4:-kube-public}/$1 $2 0123456789ab-$(printf '%016d' "$3") i=eth
 
 prepare() {
   { kubectl apply -k "$root/crds" && kubectl apply -k "$root/install"; } >/dev/null || return 1
-  kubectl wait --for condition=Established crd -l app.kubernetes.io/name=berth --timeout 30s >/dev/null || return 1
+  kubectl wait --for condition=Established crd -l app.kubernetes.io/name=berth --timeout 60s >/dev/null || return 1
   kubectl create -f - >/dev/null <<'END' || return 1
 {"apiVersion": "v1", "kind": "List", "items": [
  {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"}},
@@ -63,10 +63,10 @@ END
   kubectl patch ippool web --subresource status --type merge -p '{"status": {"total": "254", "used": "3", "free": "251",
     "blocks": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "",
     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}' >/dev/null || return 1
-  kubectl -n kube-public wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
+  kubectl -n kube-public wait --for create serviceaccount/default --timeout 60s >/dev/null || return 1
   # The examples in berthctl's help use team-a/web-0 and 10.55.0.7.
   kubectl create namespace team-a >/dev/null &&
-    kubectl -n team-a wait --for create serviceaccount/default --timeout 30s >/dev/null || return 1
+    kubectl -n team-a wait --for create serviceaccount/default --timeout 60s >/dev/null || return 1
   # The node has no kubelet, so the controller manager would soon mark it as not Ready.
   "$root/e2e/cluster" stop kube-controller-manager --dir "$work/cluster" || return 1
   # The address count that the controller would write. The node has no capacity for pods, so the scheduler binds none.

@@ -53,7 +53,8 @@ renew() {
 END
   done <"$work/alive" | kubectl apply -f - >/dev/null
 }
-keep_renewing() { while sleep 5; do renew; done; }
+# Waits with `read`: if this shell ended during a `sleep`, that process would stay behind.
+keep_renewing() { while ! read -rt 5 <> <(:); do renew; done; }
 set_ready() { # NODE STATUS
   kubectl patch node "$1" --subresource=status --type=merge -p \
     "{\"status\": {\"conditions\": [{\"type\": \"Ready\", \"status\": \"$2\", \"reason\": \"Test\"}]}}" >/dev/null

@@ -115,9 +115,10 @@ nodes_are_apart() {
 # interrupted SIGNAL LINE NODES: sends SIGNAL to `up` once it has printed LINE. Soon nothing may be left.
 interrupted() {
   local dir=$work/interrupted pid end text
+  rm -f "$work/progress" # it may have the line from the run before
   "$cluster" up --dir "$dir" --nodes "$3" 2>"$work/progress" &
   pid=$!
-  until grep -q "$2" "$work/progress"; do
+  until grep -qs "$2" "$work/progress"; do
     kill -0 "$pid" || { cat "$work/progress"; return 1; }
     sleep 0.02
   done
@@ -127,7 +128,7 @@ interrupted() {
     return 1
   fi
   # The supervisor, which takes the cluster down, ends last.
-  end=$((SECONDS + 20))
+  end=$((SECONDS + 60))
   until text=$([[ ! -e $dir/cluster.json ]] && nothing_left "$dir"); do
     ((SECONDS < end)) || { echo "$text"; return 1; }
     sleep 0.1
@@ -265,7 +266,7 @@ check "a missing go is named" without_go
 check "control plane starts" "$cluster" up --dir "$zero" --audit
 check "a second up on the same folder is refused" refuses "runs in $zero already" "$cluster" up --dir "$zero"
 check "controllers work: a namespace gets its account and goes" in_cluster "$zero" bash -c \
-  'kubectl create namespace x && kubectl delete namespace x --timeout=30s'
+  'kubectl create namespace x && kubectl delete namespace x --timeout=60s'
 check "tokens are issued" in_cluster "$zero" kubectl create token default
 check "the audit log has a request at once" audit_has "$zero"
 check "a signed user is who it says" whoami_says system:node:n7 \

@@ -64,7 +64,7 @@ set_up() {
       kubectl create namespace both && kubectl annotate namespace both ipam.berth.dev/resources=ipv4,ipv6 &&
       label_node n1 && label_node n2 &&
       kubectl wait --for=jsonpath='{.status.allocatable.ipam\.berth\.dev/ipv4}' node --all --timeout=60s &&
-      kubectl apply -k "$root/install/overlays/requests" && within 30 pods_get_requests
+      kubectl apply -k "$root/install/overlays/requests" && soon pods_get_requests
   } >"$work/install.log" 2>&1 || { cat "$work/install.log"; show_state; fail_early "berth is not installed"; }
 }
 
@@ -224,7 +224,7 @@ disabled() {
   for i in 1 2 3 4 5 6 7 8; do pod "web-$i" "" >/dev/null; done
   check "of 8 pods 5 run" soon pods_are "5 run, 3 wait" ipv4 web
   patch_pool pods-v4 '{"disabled": true}' >/dev/null
-  check "the pool is disabled" kubectl wait --for=condition=Ready=false ippool/pods-v4 --timeout=30s
+  check "the pool is disabled" kubectl wait --for=condition=Ready=false ippool/pods-v4 --timeout=60s
   end_one
   sleep 10
   bound=$(bound_pods)

@@ -93,7 +93,7 @@ purge_is_refused() {
 
 purges_as_told() {
   kubectl get ipb,ipp -o name | xargs -r env kubectl patch --type merge -p '{"metadata": {"finalizers": null}}' || return 1
-  purge_as_told --timeout=30s && equals 0 crd_count && equals "" kubectl get validatingadmissionpolicy berth-purge -o name --ignore-not-found
+  purge_as_told --timeout=60s && equals 0 crd_count && equals "" kubectl get validatingadmissionpolicy berth-purge -o name --ignore-not-found
 }
 
 measure_cost() {

@@ -234,15 +234,16 @@ def examples_run(reader: Reader) -> None:
     environment = os.environ | {"HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
     pid = reader.value("BERTH_NODE1_MOUNTS_PID")
     for program in ("berth-controller", "berth-agent", "berth"):
-        servers = []
+        servers, sockets = [], []
         for example in examples_of(programs / program):
             line = example.replace("/tmp/", f"{home}/tmp/")
             if "--kubeconfig" in line:
+                sockets += [Path(one) for one in re.findall(r"--(?:probe-)?socket[= ](\S+)", line)]
                 servers.append(subprocess.Popen(["bash", "-c", f"exec {line}"], env=environment,
                                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
                 continue
             node = [] if str(home) in line else ["nsenter", f"--mount=/proc/{pid}/ns/mnt"]
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while True:
                 done = subprocess.run([*node, "bash", "-c", line], env=environment, capture_output=True, text=True, check=False)
                 if done.returncode == 0:
@@ -250,6 +251,11 @@ def examples_run(reader: Reader) -> None:
                 if time.monotonic() > deadline:
                     raise AssertionError(f"{line}: {done.returncode}\n{done.stdout}{done.stderr}")
                 time.sleep(0.2)
+        deadline = time.monotonic() + 60
+        while not all(one.exists() for one in sockets):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"an example of {program} made none of its sockets: {sockets}")
+            time.sleep(0.2)
         for server in servers:
             server.terminate()
             if server.wait(30) != 0:

@@ -75,7 +75,7 @@ set_up() {
       pool pods-v4 "$pool_of_13" && pool pods-v6 '{"subnet": "2001:db8:55::/112", "gateway": "2001:db8:55::1"}' &&
       kubectl wait --for=condition=Ready node --all --timeout=120s &&
       kubectl -n berth-system rollout status deployment/berth-controller --timeout=120s &&
-      within 30 has_endpoint
+      soon has_endpoint
   } >"$work/install.log" 2>&1 || { cat "$work/install.log"; show_state; fail_early "berth is not installed"; }
 }
 pool_of_13='{"subnet": "10.55.0.0/28", "blockSize": 29, "gateway": "10.55.0.1"}'

@@ -51,7 +51,7 @@ stay_off_workers() {
 }
 # Nothing may keep a person from draining the only control-plane node, although no controller can run elsewhere.
 drains_only_control_plane() {
-  kubectl drain n1 --pod-selector app.kubernetes.io/component=controller --ignore-daemonsets --delete-emptydir-data --timeout=30s
+  kubectl drain n1 --pod-selector app.kubernetes.io/component=controller --ignore-daemonsets --delete-emptydir-data --timeout=60s
   local drained=$?
   kubectl uncordon n1 && return $drained
 }
@@ -206,7 +206,7 @@ repeats_purge() {
   equals 3 are_terminating
 }
 nothing_comes_back() {
-  kubectl apply -k "$root/crds" && kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=30s &&
+  kubectl apply -k "$root/crds" && kubectl wait --for=condition=Established crd -l app.kubernetes.io/name=berth --timeout=60s &&
     equals "" kubectl get ippools,ipblocks,ipspaces -o name
 }
 

@@ -80,7 +80,7 @@ class PluginProcess {
   void CloseOutput();
 
   // Waits until the plugin reads stdin, and so until its main has begun. False: `limit` has passed.
-  [[nodiscard]] bool AwaitReading(std::chrono::milliseconds limit = std::chrono::seconds(10)) const;
+  [[nodiscard]] bool AwaitReading(std::chrono::milliseconds limit = std::chrono::minutes(1)) const;
 
   // Writes stdin and collects stdout and stderr until the plugin has ended; kills it after `limit`. Requires: not
   // called before.

@@ -98,7 +98,7 @@ TEST_F(ChurnTest, OfTwoAgentsTheOlderStopsAndNothingIsDoubledOrLeft) {
     const std::string left = agent->settings().socket;
     EXPECT_TRUE(Eventually([&] { return !GetOverSocket(left, "/healthz"); }, seconds(20))) << "the older agent goes on";
     agent->Signal(SIGTERM);
-    EXPECT_EQ(agent->AwaitEnd(seconds(20)).value_or(-1), 0);
+    EXPECT_EQ(agent->AwaitEnd(seconds(60)).value_or(-1), 0);
     {
       const std::lock_guard lock(mutex);
       older = newer;

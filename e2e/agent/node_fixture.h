@@ -29,7 +29,7 @@ using cni_testing::RunPlugin;
 
 // Waits until `condition` is true. False: `limit` has passed.
 [[nodiscard]] bool Eventually(const std::function<bool()>& condition,
-                              std::chrono::milliseconds limit = std::chrono::seconds(15));
+                              std::chrono::milliseconds limit = std::chrono::minutes(1));
 
 class NodeTest : public testing::Test {
  protected:

@@ -114,9 +114,9 @@ TEST_F(ProgramTest, ANodeGoesFromItsAgentToDirectModeAndBack) {
     first = AddressOf(RunPlugin(CallOf("ADD", "c1", SocketPath())));
     ASSERT_NE(first, "");
     EXPECT_EQ(Retire(), 0) << Log();
-    EXPECT_EQ(agent->AwaitEnd(seconds(30)).value_or(-1), 1) << "the one that served ends";
+    EXPECT_EQ(agent->AwaitEnd(seconds(60)).value_or(-1), 1) << "the one that served ends";
   }
-  EXPECT_EQ(StartAgent()->AwaitEnd(seconds(10)).value_or(-1), 1) << "no agent starts";
+  EXPECT_EQ(StartAgent()->AwaitEnd(seconds(60)).value_or(-1), 1) << "no agent starts";
   EXPECT_THAT(Log(), HasSubstr(Mode() + " says direct"));
   EXPECT_THAT(RunPlugin(CallOf("DEL", "c1", SocketPath(), {{"timeoutSeconds", 1}})).out, HasSubstr("says direct"));
   EXPECT_EQ(AddressOf(RunPlugin(DirectCallOf("ADD", "c1"))), first);
@@ -140,7 +140,7 @@ TEST_F(ProgramTest, AnAgentThatStartsWaitsForADirectAddThatRuns) {
   PluginProcess add(DirectCallOf("ADD", "c1", kubeconfig));
   PluginOutcome outcome;
   std::jthread waiting([&] { outcome = add.Wait(); });
-  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
+  ASSERT_TRUE(proxy.AwaitHeld(seconds(60)));
   std::filesystem::remove(Mode());
   const auto agent = StartAgent();
   EXPECT_TRUE(Eventually([this] { return Log().find("a call of berth-direct has not ended") != std::string::npos; }));
@@ -165,7 +165,7 @@ TEST_F(ProgramTest, ARetiredAgentHasWrittenAndFencedWhatAKilledOneLeft) {
   proxy.Reset([](const SeenRequest& request) { return request.method == "PATCH" ? Fault::kHold : Fault::kNone; });
   const PluginOutcome handed_out = RunPlugin(CallOf("ADD", "c1", SocketPath()));
   ASSERT_NE(AddressOf(handed_out), "") << handed_out.out;
-  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
+  ASSERT_TRUE(proxy.AwaitHeld(seconds(60)));
   agent->Kill();
   EXPECT_THAT(Allocated(), SizeIs(2));
   EXPECT_EQ(Retire(), 0) << Log();
@@ -215,14 +215,14 @@ TEST_F(ProgramTest, SigtermFinishesTheCallsThatRun) {
   PluginProcess add(CallOf("ADD", "c1", SocketPath()));
   PluginOutcome outcome;
   std::jthread waiting([&] { outcome = add.Wait(); });
-  ASSERT_TRUE(proxy.AwaitHeld(seconds(10)));
+  ASSERT_TRUE(proxy.AwaitHeld(seconds(60)));
   agent->Signal(SIGTERM);
   EXPECT_TRUE(Eventually([&] { return !GetOverSocket(SocketPath(), "/healthz"); })) << "later calls wait for the next";
   proxy.Reset([](const SeenRequest&) { return Fault::kNone; });
   proxy.Resume();
   waiting.join();
   EXPECT_NE(AddressOf(outcome), "") << outcome.out;
-  EXPECT_EQ(agent->AwaitEnd(seconds(10)).value_or(-1), 0);
+  EXPECT_EQ(agent->AwaitEnd(seconds(60)).value_or(-1), 0);
 }
 
 TEST_F(ProgramTest, TheSocketAnswersPeopleAndIsForRootAlone) {

@@ -175,7 +175,7 @@ TEST_F(BehindPlugin, AnAddWhoseCallerWasKilledLeavesNothing) {
     node.FaultAtWrite(0, e2e::Fault::kPause);
     PluginProcess caller(Prepare(node.Through(Through("bridge", "ADD", pool)).With("CNI_IFNAME", interface)));
     std::jthread waiting([&] { static_cast<void>(caller.Wait()); });
-    ASSERT_TRUE(node.proxy().AwaitHeld(std::chrono::seconds(10)));
+    ASSERT_TRUE(node.proxy().AwaitHeld(std::chrono::seconds(60)));
     caller.Signal(SIGKILL);
     waiting.join();
     node.proxy().Resume();

@@ -110,7 +110,7 @@ class Conformance : public testing::Test {
 
 // Waits until `condition` is true. False: `limit` has passed.
 [[nodiscard]] bool Eventually(const std::function<bool()>& condition,
-                              std::chrono::milliseconds limit = std::chrono::seconds(10));
+                              std::chrono::milliseconds limit = std::chrono::minutes(1));
 
 // Expects a CNI error and returns its object.
 json ExpectError(const PluginOutcome& outcome, const std::set<unsigned>& codes, std::string_view about);

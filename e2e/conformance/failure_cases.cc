@@ -80,7 +80,7 @@ TEST_F(Proxied, Case083_AfterASignalDuringAddDelLeavesNothing) {
     SCOPED_TRACE("signal " + std::to_string(signal));
     PluginProcess add(Prepare(Brief("ADD")));
     std::jthread waiting([&] { static_cast<void>(add.Wait()); });
-    ASSERT_TRUE(node().proxy().AwaitHeld(seconds(10)));
+    ASSERT_TRUE(node().proxy().AwaitHeld(seconds(60)));
     add.Signal(signal);
     waiting.join();
     OkSilently(Brief("DEL"));

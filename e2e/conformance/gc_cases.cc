@@ -150,7 +150,7 @@ TEST_F(Garbage, Case120_AnAddThatRunsBesideIsNotFreed) {
   PluginProcess add(Prepare(node.Through(Base("ADD"))));
   PluginOutcome added;
   std::jthread adding([&] { added = add.Wait(); });
-  ASSERT_TRUE(node.proxy().AwaitHeld(std::chrono::seconds(10)));
+  ASSERT_TRUE(node.proxy().AwaitHeld(std::chrono::seconds(60)));
   PluginProcess gc(Prepare(node.Through(Gc(json::array()))));
   ASSERT_TRUE(gc.AwaitReading());
   PluginOutcome collected;

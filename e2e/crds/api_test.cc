@@ -436,7 +436,7 @@ TEST(Rights, OfTenantsAreTheirOwnAllocations) {
         .get<bool>();
   };
   // The controller manager adds berth's rights to the role view some time after the installation.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!allowed("list", "ipallocations", "default")) {
     ASSERT_LT(std::chrono::steady_clock::now(), end) << "the role view does not let tenants see their allocations";
   }

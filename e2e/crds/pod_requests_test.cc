@@ -84,7 +84,7 @@ json PodIn(const std::string& name_space, const json& annotations = json::object
 // Waits until the condition is true, because the API server applies policies, parameters and quotas some time after
 // their creation. False: 30 s have passed.
 bool Await(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
     if (std::chrono::steady_clock::now() >= end) return false;
   }

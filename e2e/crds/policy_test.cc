@@ -52,7 +52,7 @@ void Prepare() {
       const Answer answer = Send(Method::kPost, CollectionOf(object), object);
       EXPECT_TRUE(answer.status == 201 || answer.status == 409) << answer.body;
     }
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     const json labels = {{"metadata", {{"labels", {{"zone", "b"}}}}}};
     const ObjectCase forbidden[] = {
         {.as = "unbound", .patch = "ipblocks/10.60.0.0-26", .document = {{"next", 9}}},
@@ -190,14 +190,14 @@ TEST(Policies, LetADeletionInTheForegroundEnd) {
   ASSERT_EQ(Send(Method::kPost, std::string(crds::kBlocksPath), block).status, 201);
   const std::string path = PathTo("ipblocks/10.63.0.0-26");
   ASSERT_EQ(Send(Method::kDelete, path, {{"propagationPolicy", "Foreground"}}).status, 200);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (Get(path).status != 404) ASSERT_LT(std::chrono::steady_clock::now(), end) << Get(path).body;
 }
 
 // The controller manager checks the policies' expressions against the types in the CRDs, and writes warnings.
 TEST(Policies, HaveNoWarnings) {
   const std::string path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   json policies;
   const auto is_checked = [](const json& policy) {
     return policy["status"].value("observedGeneration", 0) == policy["metadata"]["generation"];
