@@ -217,7 +217,7 @@ std::optional<CniAnswer> Node::Call(const std::string& body, std::chrono::micros
       }
       std::this_thread::sleep_for(20ms);
     }
-    Host* const host = serving_;
+    const Host* const host = serving_;
     auto answer = CallAgent(body, patience, moments);
     // If the connection breaks, `berth` sends a DEL once more, or queues it.
     if (answer || is_repeated || !may_queue || !host->process->is_dead) return answer;
