@@ -3,10 +3,13 @@
 #include "reconciler/decide_blocks.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "crds/names.h"
@@ -153,16 +156,23 @@ class BlockPass {
     const NodeTally& tallies = scope_.counts.Of(node.name);
     const auto found = tallies.find(resource);
     const Tally tally = found == tallies.end() ? Tally() : found->second;
+    // The tally does not include what this decision has changed.
+    std::int64_t& change = changes_[{node.name, resource}];
+    const auto free = static_cast<std::int64_t>(scope_.census.FreeIn(seen.name));
     const auto before = leaving_.find(seen.name);
     if (before == leaving_.end()) {
-      if (tally.Left() < scope_.census.FreeIn(seen.name)) return false;
+      if (tally.Left() + change < free) return false;
       // From the next decision on, the address counts do not include the block.
       left_.try_emplace(seen.name);
+      change -= free;
       decision_.WakeAt(now_.steady);
       return true;
     }
     // Pods that came in the meantime need the block.
-    if (tally.Left() < 0) return false;
+    if (tally.Left() + change < 0) {
+      change += free;
+      return false;
+    }
     std::optional<SteadyTime>& uncounted = left_[seen.name];
     const auto number = node.numbers.find(resource);
     const bool is_uncounted = number == node.numbers.end() || number->second.Highest() <= tally.Sum();
@@ -286,6 +296,8 @@ class BlockPass {
   const Now& now_;
   const LeavingBlocks& leaving_;
   LeavingBlocks left_;  // the next value of leaving_
+  // By how much the blocks that begin to leave, or stay after all, change the count of a node and a resource.
+  std::map<std::pair<std::string, std::string>, std::int64_t> changes_;
   Decision& decision_;
   BlockWrites writes_;
   PodAddresses pod_addresses_;

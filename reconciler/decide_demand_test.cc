@@ -218,6 +218,15 @@ TEST(Demand, OfManyPodsTakesAsManyBlocksAtOnceAsTheyNeed) {
   EXPECT_EQ(CountOf(world.Pass(14), "delete block"), 3U);
 }
 
+TEST(Demand, KeepsOnlyTheBlockThatABoundPodOfTheNodeNeeds) {
+  NumbersWorld world(PoolOf(5));
+  world.Node("n1").Node("n3", true, {{"zone", "b"}}).Full("10.55.0.0/29", "n3");
+  for (const char* cidr : {"10.55.0.8/29", "10.55.0.16/29", "10.55.0.24/29", "10.55.0.32/29"}) world.Block(cidr, "n1");
+  world.Bound("without-address").Pass(80);
+  for (int i = 0; i < 32; ++i) world.Waiting("w" + std::to_string(i), On("b"));
+  EXPECT_EQ(CountOf(world.Pass(40), "delete block"), 3U);
+}
+
 TEST(Demand, OfAPodThatLacksTwoBlocksTakesBothOrNone) {
   for (const bool are_both_empty : {true, false}) {
     NumbersWorld world(PoolOf(3));
