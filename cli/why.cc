@@ -247,6 +247,14 @@ class Answer {
               std::to_string(reconciler::kPlacementBytesMax),
           "shorten them; docs/scheduling.md explains the limit");
     }
+    if (pod_.requests.size() > reconciler::kNeedsMax) {
+      Add("pod",
+          key_,
+          false,
+          "the controller creates no block for the pod, because it requests " + std::to_string(pod_.requests.size()) +
+              " different resources of berth, and the limit is " + std::to_string(reconciler::kNeedsMax),
+          "request fewer resources");
+    }
     for (const UnitRequest& request : pod_.requests) {
       if (std::ranges::none_of(counting_.pools.resource_of(),
                                [&](const auto& item) { return item.second == request.resource; })) {

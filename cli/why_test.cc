@@ -107,6 +107,15 @@ const WhyCase kWaitingForANode[] = {
      },
      {"the controller creates no block for the pod, because its nodeSelector, required node affinity and tolerations "
       "are too long"}},
+    {"ThePodRequestsTooManyResources",
+     [](TestCluster& c) {
+       json requests;
+       for (int i = 0; i < 17; ++i) requests["ipam.berth.dev/x" + std::to_string(i)] = "1";
+       const json spec = {{"containers", {{{"name", "c"}, {"resources", {{"requests", requests}}}}}}};
+       c.Node("n1", 0).Pool("web", kWeb).Pod("web-0", 1, "", spec, Unschedulable());
+     },
+     {"the controller creates no block for the pod, because it requests 17 different resources of berth, and the limit "
+      "is 16"}},
     {"ALimitOfBlocksIsReached",
      [](TestCluster& c) {
        c.Node("n1", 0).Pool("web", kWeb, {{"maxBlocksPerNode", 1}}).Pod("web-0", 1, "");

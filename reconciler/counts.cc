@@ -52,8 +52,14 @@ bool IsOf(const HeldEntries::Entry& entry, const SeenPod& pod) {
 }
 
 void Counts::Update(const Scope& scope) {
-  if (resource_of_ != scope.pools.resource_of()) {
+  std::set<std::string> resources;
+  for (const auto& [uid, resource] : scope.pools.resource_of()) resources.insert(resource);
+  for (const auto& [name, node] : scope.world.nodes.all()) {
+    for (const auto& [resource, number] : node.numbers) resources.insert(resource);
+  }
+  if (resource_of_ != scope.pools.resource_of() || resources_ != resources) {
     resource_of_ = scope.pools.resource_of();
+    resources_ = std::move(resources);
     for (const auto& [node, pods] : requesting_) changed_.insert(node);
   }
   defaults_ = scope.defaults;
@@ -132,6 +138,8 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
   count(NamespacedName(pod.name_space, pod.name));
   count(pod.uid);
   for (const UnitRequest& need : NeedsOf(pod)) {
+    // A pod may request any number of resources that no pool has and no Node shows.
+    if (!resources_.contains(need.resource)) continue;
     Tally& of_resource = tally[need.resource];
     const std::int64_t has = std::min(need.units, addresses[need.resource]);
     if (pod.requests.empty()) {
@@ -173,7 +181,8 @@ void Counts::PlacePod(const PodKey& key, const SeenPod* pod) {
     }
     node_of_.erase(before);
   }
-  const bool waits = pod != nullptr && pod->placement != nullptr && !pod->is_terminal && !NeedsOf(*pod).empty();
+  const bool waits = pod != nullptr && pod->placement != nullptr && !pod->is_terminal && !NeedsOf(*pod).empty() &&
+                     NeedsOf(*pod).size() <= kNeedsMax;
   if (waits) {
     waiting_.insert(key);
   } else {

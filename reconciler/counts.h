@@ -50,6 +50,9 @@ struct Tally {
 };
 using NodeTally = std::map<std::string, Tally>;  // by resource
 
+// Limit of the resources that a waiting pod may need.
+inline constexpr std::size_t kNeedsMax = 16;
+
 // Pools by UID, and for which nodes and resources they count.
 class CountedPools {
  public:
@@ -105,7 +108,8 @@ class Counts {
   [[nodiscard]] std::size_t ActivePods(const std::string& node) const;
   // The addresses that the pod requests, or needs without a request.
   [[nodiscard]] const std::vector<UnitRequest>& NeedsOf(const SeenPod& pod) const { return pod.Needs(defaults_); }
-  // Unschedulable pods that need addresses (NeedsOf).
+  // Unschedulable pods that need addresses (NeedsOf) of at most kNeedsMax resources. Every other pod could make each
+  // decision about waiting pods slow.
   [[nodiscard]] const std::set<PodKey>& waiting() const { return waiting_; }
 
  private:
@@ -118,6 +122,7 @@ class Counts {
   const HeldEntries* held_ = nullptr;
   bool is_taken_ = false;                               // whether the first Update has run
   std::map<std::string, std::string> resource_of_;      // resource of each pool in the last Update
+  std::set<std::string> resources_;                     // the resources in resource_of_, and those that Nodes show
   std::map<PodKey, std::string> node_of_;               // the node of each active pod
   std::map<std::string, std::size_t> active_;           // number of active pods, by node
   std::map<std::string, std::set<PodKey>> requesting_;  // active pods that need addresses, by node

@@ -292,6 +292,26 @@ TEST(Counts, WithPodsDoesNotCountAPodThatHasEndedInTheList) {
   EXPECT_EQ(world.counts().WithPods(world.world().world, "n1", {ended}).at("ipv4").requested, 0);
 }
 
+TEST(Counts, LeaveOutRequestsOfResourcesThatNoPoolHas) {
+  CountsWorld world;
+  SeenPod pod{.name = "a", .node = "n1", .requests = {{"ipv4", 1}}};
+  for (int i = 0; i < 10'000; ++i) pod.requests.push_back({"x" + std::to_string(i), 1});
+  world.Block("10.55.0.0/29").Pod(pod).Update();
+  EXPECT_EQ(world.counts().Of("n1").size(), 1U);
+  EXPECT_EQ(world.Of(), "8+0-1=8");
+}
+
+TEST(Counts, DoNotServeAWaitingPodThatRequestsVeryManyResources) {
+  CountsWorld world;
+  for (const std::size_t size : {kNeedsMax, kNeedsMax + 1}) {
+    SeenPod pod{.name = std::to_string(size), .is_unschedulable = true, .placement = SharedPlacement({})};
+    for (std::size_t i = 0; i < size; ++i) pod.requests.push_back({"x" + std::to_string(i), 1});
+    world.Pod(std::move(pod));
+  }
+  world.Update();
+  EXPECT_EQ(world.counts().waiting(), std::set<PodKey>{NamespacedName("default", std::to_string(kNeedsMax))});
+}
+
 TEST(Counts, CountRequestsThatAreTooLargeToSumAsTheLargestNumber) {
   CountsWorld world;
   world.Block("10.55.0.0/29");

@@ -2,6 +2,7 @@
 // When the controller writes a Node's address count, and what it does before it lowers one.
 #include "reconciler/decide_numbers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "reconciler/decide_status.h"
@@ -192,6 +193,15 @@ TEST(Numbers, AreRemovedWithTheLastPoolOfTheirResource) {
   world.world().world.RemoveBlock("10.55.0.0-29");
   world.world().world.pools.clear();
   EXPECT_EQ(world.Pass(20), Lines{"0: node n1 ipv4=none"});
+}
+
+TEST(Numbers, OfRequestingPodsAreRemovedFiveSecondsAfterAnEditOfTheResource) {
+  NumbersWorld world = Settled();
+  world.Bound("a").Pass(10);
+  const json edited = {{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"allowEdgeAddresses", true}, {"resource", "x"}};
+  world.world().Pool("v4", edited, {.is_ready = true});
+  const Lines lines = world.Pass(20);
+  EXPECT_THAT(lines, testing::Contains("5: node n1 ipv4=none"));
 }
 
 TEST(Numbers, AreRemovedIfCountingIsOff) {
