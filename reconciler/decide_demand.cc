@@ -117,24 +117,26 @@ class DemandDecider::Pass {
     return groups;
   }
 
-  // Notes the room of each node, and since when the Node has shown room to the scheduler.
+  // Notes the room of each node, and from when on each Ready node's room counts as useless.
   void NoteRooms() {
     std::erase_if(decider_.times_, [&](const auto& item) { return scope_.world.nodes.Find(item.first) == nullptr; });
     for (const auto& [name, node] : scope_.world.nodes.all()) {
       NodeTimes& times = decider_.times_[name];
-      std::map<std::string, SteadyTime> room_since;
+      std::map<std::string, NodeTimes::HasRoom> has_room;
       Room room{.node = &node,
                 .times = &times,
                 .places = node.pods_max - static_cast<std::int64_t>(scope_.counts.ActivePods(name))};
       for (const auto& [resource, tally] : scope_.counts.Of(name)) {
         room.left[resource] = tally.Left();
-        const auto shown = node.numbers.find(resource);
-        const bool has_room = shown != node.numbers.end() && shown->second.allocatable.value_or(0) > tally.requested;
-        if (!has_room) continue;
-        const auto before = times.room_since.find(resource);
-        room_since.emplace(resource, before == times.room_since.end() ? now_.steady : before->second);
+        if (!node.is_ready || tally.Left() <= 0) continue;
+        const auto number = node.numbers.find(resource);
+        const bool is_shown = number != node.numbers.end() && number->second.allocatable.value_or(0) > tally.requested;
+        const auto before = times.has_room.find(resource);
+        const bool is_same = before != times.has_room.end() && before->second.is_shown == is_shown;
+        const SteadyTime useless_from = now_.steady + (is_shown ? kDrawMax : kHiddenMax);
+        has_room.emplace(resource, is_same ? before->second : NodeTimes::HasRoom{is_shown, useless_from});
       }
-      times.room_since = std::move(room_since);
+      times.has_room = std::move(has_room);
       rooms_.emplace(name, std::move(room));
     }
   }
@@ -154,8 +156,10 @@ class DemandDecider::Pass {
     *group.turn = {.at = now_.steady};
     const std::vector<Room*> rooms = NodesFor(group);
     if (rooms.empty()) return;
+    auto next = rooms.cbegin();  // the nodes before `next` have no room for the group
+    Room* room = nullptr;
     for (std::size_t i = 0; i < group.count; ++i) {
-      Room* room = RoomFor(group, rooms);
+      if (room == nullptr || !HasRoom(group, *room)) room = RoomFor(group, next, rooms.cend());
       if (room == nullptr) room = Extend(group, rooms, group.count - i);
       if (room == nullptr) return;
       --room->places;
@@ -163,16 +167,22 @@ class DemandDecider::Pass {
     }
   }
 
-  // Returns a node with room for one more pod. Once the group has waited for kDrawMax, leaves out each node that has
-  // had room for kDrawMax, because something else than addresses keeps the pods from this node.
-  Room* RoomFor(const Group& group, const std::vector<Room*>& rooms) {
-    for (Room* room : rooms) {
-      if (room->places <= 0) continue;
-      const bool has_room = std::ranges::all_of(*group.needs, [&](const UnitRequest& request) {
-        const auto left = room->left.find(request.resource);
-        return left != room->left.end() && left->second >= request.units;
-      });
-      if (!has_room) continue;
+  using RoomIterator = std::vector<Room*>::const_iterator;
+
+  static bool HasRoom(const Group& group, const Room& room) {
+    return room.places > 0 && std::ranges::all_of(*group.needs, [&](const UnitRequest& request) {
+             const auto left = room.left.find(request.resource);
+             return left != room.left.end() && left->second >= request.units;
+           });
+  }
+
+  // Returns the first node from `next` on with room for one more pod, and moves `next` behind it. Once the group has
+  // waited for kDrawMax, leaves out each node whose room counts as useless, because something else than addresses keeps
+  // the pods from this node.
+  Room* RoomFor(const Group& group, RoomIterator& next, RoomIterator end) {
+    while (next != end) {
+      Room* const room = *next++;
+      if (!HasRoom(group, *room)) continue;
       if (!IsUseless(group, *room)) return room;
       for (const UnitRequest& request : *group.needs) room->times->tried[request.resource] = now_.steady;
     }
@@ -185,10 +195,11 @@ class DemandDecider::Pass {
       return false;
     }
     return std::ranges::all_of(*group.needs, [&](const UnitRequest& request) {
-      const auto since = room.times->room_since.find(request.resource);
-      if (since == room.times->room_since.end()) return false;
-      if (now_.steady < since->second + kDrawMax) decision_.WakeAt(since->second + kDrawMax);
-      return since->second + kDrawMax <= now_.steady;
+      const auto found = room.times->has_room.find(request.resource);
+      if (found == room.times->has_room.end()) return false;
+      const SteadyTime useless_from = found->second.useless_from;
+      if (now_.steady < useless_from) decision_.WakeAt(useless_from);
+      return useless_from <= now_.steady;
     });
   }
 
@@ -234,7 +245,9 @@ class DemandDecider::Pass {
         if (group.needs->size() == 1) return false;
         continue;
       }
-      const std::int64_t short_of = Plan(room, request.resource, request.units - left->second, blocks);
+      const std::int64_t missing = left->second < request.units - crds::kUnitsMax ? crds::kUnitsMax  // no overflow
+                                                                                  : request.units - left->second;
+      const std::int64_t short_of = Plan(room, request.resource, missing, blocks);
       if (short_of <= 0) continue;
       if (lacks.empty()) lacks = LacksOf(room, {.resource = request.resource, .units = short_of}, blocks, pods);
       return false;

@@ -29,6 +29,9 @@ inline constexpr std::chrono::seconds kDemandAfter{2};
 // If a node's address count has had room for a waiting pod for this long, the room does not help the pod, and the
 // controller tries the next node.
 inline constexpr std::chrono::seconds kDrawMax{30};
+// The same if the Node does not show the room, for example because the API server refuses the count. In a cluster of
+// 5,000 nodes it takes four minutes to write all counts (NodePatches).
+inline constexpr std::chrono::minutes kHiddenMax{5};
 // Limit of blocks that one decision creates.
 inline constexpr std::size_t kCreatedMax = 20;
 // Limit of groups of waiting pods that one decision serves, because each group is compared with each node. A group is
@@ -85,7 +88,11 @@ class DemandDecider {
   };
   // NodeTimes has the times of a node that matter while pods wait. The keys are resources.
   struct NodeTimes {
-    std::map<std::string, SteadyTime> room_since = {};  // since when the node's address count has had room
+    struct HasRoom {
+      bool is_shown;            // the node's address count has room
+      SteadyTime useless_from;  // when the room counts as useless if it and is_shown stay
+    };
+    std::map<std::string, HasRoom> has_room = {};  // the resources of which the node has room
     // When the controller last created a block on the node, or last found that the node's room does not help the pods.
     std::map<std::string, SteadyTime> tried = {};
   };

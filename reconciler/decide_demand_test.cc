@@ -147,6 +147,8 @@ TEST(Demand, OfAPodThatRequestsMoreThanANodeCanGetMakesNoBlock) {
     NumbersWorld world(PoolOf(3));
     world.Node("n1").Node("n2").Block("10.55.0.0/29").Pass(10);
     EXPECT_EQ(world.Waiting("w", {}, units).Pass(120), Lines()) << units << ": it takes no block from a node either";
+    world.Gone("w").Bound("too-large", crds::kUnitsMax, "n2").Pass(10);
+    EXPECT_EQ(world.Waiting("w", {}, units).Pass(120), Lines()) << units << ", and n2 lacks more than there is";
   }
 }
 
@@ -301,6 +303,18 @@ TEST(Demand, IsMetByTheBlockOfAnotherNodeIfTheApiServerRefusesTheLowerCountOfThe
     }
   }
   EXPECT_EQ(lines, Lines{"0: delete block 10.55.0.24-29"});
+}
+
+TEST(Demand, GoesToTheNextNodeIfTheApiServerRefusesTheCountOfTheFirst) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Node("n2").Waiting("w");
+  TestWorld& t = world.world();
+  Lines lines;
+  for (int i = 0; i < 400 && CountOf(lines, "create block") == 0; ++i) {
+    t.state.backoff.Failed(NodeKey("n1"), {.code = ErrorCode::kInvalid, .message = "no"}, t.now.steady);
+    lines = world.Pass(0);
+  }
+  EXPECT_EQ(CountOf(lines, "for n2"), 1U);
 }
 
 TEST(Demand, EndsWhenThePodsAreGone) {
