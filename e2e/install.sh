@@ -165,11 +165,20 @@ operations_commands() {
   awk -v first="$1" -v last="$2" 'index($0, first) == 1 { here = 1 } here { print } here && index($0, last) == 1 { exit }' \
     "$root/docs/operations.md"
 }
+# Runs the loop twice: the second time the agent has retired already, and the loop must not complain.
 goes_direct() {
-  local commands
-  commands=$(operations_commands "kubectl -n berth-system get pods -l" "  kubectl apply")
-  [[ $(wc -l <<<"$commands") == 4 ]] || { echo "docs/operations.md has no commands: $commands"; return 1; }
-  (cd "$root" && bash -c "$commands") && is_direct && refused kubectl get -k "$root/install/agent"
+  local loop commands
+  loop=$(operations_commands "for pod in" "done")
+  commands=$(operations_commands "kubectl delete -k install/agent" "  kubectl apply")
+  [[ $(wc -l <<<"$loop") == 5 && $(wc -l <<<"$commands") == 2 ]] ||
+    { echo "docs/operations.md has no commands: $loop $commands"; return 1; }
+  all_are_retired "$loop" && soon all_are_retired "$loop" && (cd "$root" && bash -c "$commands") && is_direct &&
+    refused kubectl get -k "$root/install/agent"
+}
+all_are_retired() { # LOOP
+  local output
+  output=$(bash -c "$1" 2>&1) || return 1
+  [[ $output != *"not retired"* ]] || { echo "$output"; return 1; }
 }
 is_direct() {
   kubectl rollout status --namespace berth-system daemonset/berth-direct --timeout=60s &&
