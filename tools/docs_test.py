@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# A test of docs/: troubleshooting.md contains exactly the CNI errors, conditions and events that the code can show to people,
+# A test of docs/: troubleshooting.md contains exactly the CNI errors, conditions and events that the code can show to people, and
+# the alerts of install/alerts.yaml,
 # simulation.md contains a table of exactly the plants in sim/, and the code has the log lines that documents quote. It runs in
 # ctest as "docs".
 #
@@ -119,6 +120,10 @@ def reasons() -> set[str]:
     return found
 
 
+def alerts() -> set[str]:
+    return set(re.findall(r"^ *- alert: (\w+)$", (ROOT / "install" / "alerts.yaml").read_text(), flags=re.M))
+
+
 def condition_types() -> set[str]:
     found = set()
     for path in (ROOT / "crds" / "names.h", *sorted((ROOT / "reconciler").glob("*.h"))):
@@ -186,6 +191,7 @@ def main() -> int:
                 set().union(*(quoted(row[1:2]) for row in rows(page, "## Conditions of a pool")[1:]),
                             *(quoted(row[:1]) for row in rows(page, "## Events")[1:]))),
         compare("condition", condition_types(), set().union(*(quoted(row[:1]) for row in rows(page, "## Conditions of a pool")[1:]))),
+        compare("alert", alerts(), set().union(*(quoted(row[:1]) for row in rows(page, "## Alerts")[1:]))),
         [f"the row {row} has no remedy" for row in all_messages[1:] if len(row) < 2 or not row[-1]],
         compare("plant", plants(),
                 set().union(*(quoted(row[:1]) for row in rows((ROOT / "docs" / "simulation.md").read_text(),
