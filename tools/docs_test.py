@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-# A test of docs/: troubleshooting.md contains exactly the CNI errors, conditions and events that the code can show to people, and
-# the alerts of install/alerts.yaml,
-# simulation.md contains a table of exactly the plants in sim/, and the code has the log lines that documents quote. It runs in
-# ctest as "docs".
+# A test of docs/: troubleshooting.md contains exactly the CNI errors, conditions, events and findings of berthctl check
+# that the code can show to people, and the alerts of install/alerts.yaml; simulation.md contains a table of exactly the
+# plants in sim/; and the code has the log lines that documents quote. It runs in ctest as "docs".
 #
 #   tools/docs_test.py            runs the test; the last line is "N passed, N failed"
 #   tools/docs_test.py --list     prints the messages of the code as rows of the document's table
@@ -124,6 +123,11 @@ def alerts() -> set[str]:
     return set(re.findall(r"^ *- alert: (\w+)$", (ROOT / "install" / "alerts.yaml").read_text(), flags=re.M))
 
 
+def findings() -> set[str]:
+    text = code_of(ROOT / "cli" / "check.cc") + code_of(ROOT / "cli" / "netns.cc")
+    return set(re.findall(r'(?:\.kind = |\bAbout\(\s*use,\s*|\badd\()"([a-z-]+)"', text))
+
+
 def condition_types() -> set[str]:
     found = set()
     for path in (ROOT / "crds" / "names.h", *sorted((ROOT / "reconciler").glob("*.h"))):
@@ -192,6 +196,7 @@ def main() -> int:
                             *(quoted(row[:1]) for row in rows(page, "## Events")[1:]))),
         compare("condition", condition_types(), set().union(*(quoted(row[:1]) for row in rows(page, "## Conditions of a pool")[1:]))),
         compare("alert", alerts(), set().union(*(quoted(row[:1]) for row in rows(page, "## Alerts")[1:]))),
+        compare("finding", findings(), set().union(*(quoted(row[:1]) for row in rows(page, "## What berthctl check finds")[1:]))),
         [f"the row {row} has no remedy" for row in all_messages[1:] if len(row) < 2 or not row[-1]],
         compare("plant", plants(),
                 set().union(*(quoted(row[:1]) for row in rows((ROOT / "docs" / "simulation.md").read_text(),
