@@ -108,15 +108,17 @@ RULES = (
 
 
 def every_page_is_linked(texts: dict[str, str]) -> Iterator[str]:
-    """Finds pages of docs/ that neither README.md nor docs/README.md links."""
-    linked = set()
-    for page in ("README.md", "docs/README.md"):
-        for _, target in links_of(texts.get(page, "")):
-            linked.add((ROOT / page).parent.joinpath(target).resolve())
+    """Finds pages of docs/ that neither README.md nor docs/README.md links, and decisions that docs/design.md does not link."""
+    def linked_from(*pages: str) -> set[Path]:
+        return {(ROOT / page).parent.joinpath(target).resolve() for page in pages for _, target in links_of(texts.get(page, ""))}
+
+    of_readmes, of_design = linked_from("README.md", "docs/README.md"), linked_from("docs/design.md")
     for path in texts:
-        if path.startswith("docs/") and path.endswith(".md") and path != "docs/README.md":
-            if (ROOT / path).resolve() not in linked:
-                yield f"{path}: no link leads here: link it from README.md or docs/README.md"
+        if not path.startswith("docs/") or not path.endswith(".md") or path == "docs/README.md":
+            continue
+        is_decision = path.startswith("docs/adr/")
+        if (ROOT / path).resolve() not in (of_design if is_decision else of_readmes):
+            yield f"{path}: no link leads here: link it from {'docs/design.md' if is_decision else 'README.md or docs/README.md'}"
 
 
 # The declaration of a type, a constant or a function at the left margin. A function's match contains its parameters, which
