@@ -242,7 +242,7 @@ TEST_F(TakeoverWritesTest, AnAddThatCannotReadThePoolOfItsNewBlockLeavesNoAddres
     if (request.method == Method::kPost && IsOfBlocks(request)) *is_created = true;
     return *is_created && request.method != Method::kPost ? ApiFault::kUnavailable : ApiFault::kNone;
   });
-  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).ok);
+  ASSERT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 60)).ok);
   EXPECT_EQ(api_.Objects(std::string(crds::kBlocksPath)).size(), 1U);
   EXPECT_FALSE(IsHeld("c1"));
   api_.SetFaults(nullptr);
