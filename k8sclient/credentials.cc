@@ -145,7 +145,10 @@ Expected<CredentialSnapshot> Credentials::Read(const CallOptions& options) {
 
 Expected<std::string> Credentials::ReadExec(const ExecPlugin& plugin, const CallOptions& options, TlsTexts& tls) {
   if (!exec_ || HasExpired(*exec_)) {
-    Expected<ExecCredential> run = RunExecPlugin(plugin, config_, tls.certificate_authority_pem, options, log_);
+    // The plugin gets only the authorities that the kubeconfig names, as in client-go. The system's authorities are
+    // longer than Linux allows in an environment variable.
+    const std::string configured_pem = config_.certificate_authority.empty() ? "" : tls.certificate_authority_pem;
+    Expected<ExecCredential> run = RunExecPlugin(plugin, config_, configured_pem, options, log_);
     if (!run) return std::unexpected(std::move(run.error()));
     exec_ = std::move(*run);
   }

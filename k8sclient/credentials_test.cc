@@ -209,6 +209,17 @@ TEST_F(ExecCredentialsTest, ThePluginRunsAgainWhenItsCredentialIsRejected) {
   EXPECT_EQ((*credentials.Current({}))->headers, (Headers{"Authorization: Bearer 2"}));
 }
 
+// Linux refuses a program one of whose environment variables is longer than 128 KiB.
+TEST_F(ExecCredentialsTest, ThePluginRunsHoweverLongTheSystemsListOfAuthoritiesIs) {
+  ClientConfig config = MakeExec("").config();
+  config.insecure_skip_tls_verify = false;
+  config.exec->provide_cluster_info = true;
+  const auto read = [](const std::string& /*path*/) -> Expected<std::string> { return std::string(200'000, 'A'); };
+  const auto current = Credentials(config, read, clock_).Current({});
+  ASSERT_TRUE(current.has_value()) << current.error().message;
+  EXPECT_EQ((*current)->tls->certificate_authority_pem.size(), 200'000U);
+}
+
 TEST_F(ExecCredentialsTest, ManyThreadsRunThePluginOnce) {
   Credentials credentials = MakeExec("");
   std::atomic<int> good = 0;

@@ -23,7 +23,7 @@ struct ExecCredential {
 };
 
 // Blocks until the plugin ends. At the time limit, kills the plugin and its process group. If the plugin fails, its
-// stderr goes to `log`.
+// stderr goes to `log`. certificate_authority_pem: the authorities that `cluster` names; empty: `cluster` names none.
 // Errors: kUnauthenticated (the plugin failed, printed no credential, or took too long).
 [[nodiscard]] Expected<ExecCredential> RunExecPlugin(const ExecPlugin& plugin, const ClientConfig& cluster,
                                                      const std::string& certificate_authority_pem,
