@@ -100,10 +100,12 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
 }
 
 Expected<void> Reflector::CheckVersion(const std::stop_token& stop) {
-  const Request request{
+  Request request{
       .path = options_.path,
       .query = {{"limit", "1"}, {"resourceVersion", resource_version_}, {"resourceVersionMatch", "NotOlderThan"}},
       .accept = kPartialMetadataList};
+  // The node authorizer refuses a node's list of Nodes without the selector.
+  if (!options_.field_selector.empty()) request.query.emplace_back("fieldSelector", options_.field_selector);
   const Expected<Response> answer = api_.Call(request, {.deadline = clock_.Now() + kListMax, .stop = stop, .body = {}});
   if (!answer) return std::unexpected(answer.error());
   if (!answer->ok()) return std::unexpected(ToError(request, *answer));

@@ -181,9 +181,13 @@ TEST_F(ReflectorTest, SendsTheSelectorBookmarksAndATimeLimitWithTheWatch) {
   options_.field_selector = "metadata.name=a";
   options_.metadata_only = true;
   lists_ = {ListOf({}, "10")};
+  watches_ = {{.lines = {}, .end = Fail(ErrorCode::kUnavailable, "reset")}};
   RunScripts();
   const Request list = api_.requests().at(0);
   const Request watch = api_.requests().at(1);
+  const Request check = api_.requests().at(2);
+  ASSERT_TRUE(IsVersionCheck(check));
+  EXPECT_EQ(QueryValue(check, "fieldSelector"), "metadata.name=a");
   EXPECT_EQ(list.accept, kPartialMetadataList);
   EXPECT_EQ(QueryValue(list, "fieldSelector"), "metadata.name=a");
   EXPECT_EQ(watch.accept, kPartialMetadata);
