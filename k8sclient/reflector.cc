@@ -52,10 +52,16 @@ void Reflector::Run(const std::stop_token& stop) {
                                (done.error().code != ErrorCode::kUnavailable || failures_ >= kExactFailuresMax);
     const bool is_forgotten = done.error().code == ErrorCode::kGone || is_no_version;
     if (is_forgotten && next_list_ != NextList::kConsistent) {
-      handler_.Failed(done.error(), milliseconds(0));
       // If the watch failed, list not older than the version seen last. If a list failed, the server cannot serve this
       // version, so send a consistent list.
-      next_list_ = next_list_ == NextList::kNone ? NextList::kNotOlder : NextList::kConsistent;
+      const bool is_watch = next_list_ == NextList::kNone;
+      next_list_ = is_watch ? NextList::kNotOlder : NextList::kConsistent;
+      // Without a wait, a server that refuses each watch would get whole lists without a pause.
+      if (is_watch && std::exchange(was_watch_forgotten_, true)) {
+        WaitAfter(done.error(), stop);
+      } else {
+        handler_.Failed(done.error(), milliseconds(0));
+      }
       continue;
     }
     if (next_list_ == NextList::kNone) next_list_ = NextList::kCheckVersion;
@@ -70,6 +76,11 @@ void Reflector::WaitAfter(const Error& error, const std::stop_token& stop) {
   const milliseconds wait = std::max(jittered, error.retry_after);
   handler_.Failed(error, wait);
   clock_.Sleep(wait, stop);
+}
+
+void Reflector::ForgetFailures() {
+  failures_ = 0;
+  was_watch_forgotten_ = false;
 }
 
 Expected<void> Reflector::List(const std::stop_token& stop) {
@@ -134,7 +145,7 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
     read_at = clock_.Now();
     return go_on;
   });
-  if (heard) failures_ = 0;
+  if (heard) ForgetFailures();
   if (!failure) return failure;
   if (!ended) return std::unexpected(ended.error());
   if (!ended->ok()) return std::unexpected(ToError(request, *ended));
@@ -142,7 +153,7 @@ Expected<void> Reflector::Watch(const std::stop_token& stop) {
     // Without this error, the Reflector would send watch after watch to a server or proxy that ends each at once.
     return Fail(ErrorCode::kUnavailable, "GET " + options_.path + ": the watch ended at once");
   }
-  failures_ = 0;
+  ForgetFailures();
   if (clock_.Now() - began < seconds) next_list_ = NextList::kCheckVersion;
   return {};
 }

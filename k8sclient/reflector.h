@@ -4,9 +4,9 @@
 // The first LIST reads the server's cache (resourceVersion=0) in one answer. With `in_pages` it is a consistent list,
 // because only consistent lists have pages. After "410 Gone" the next LIST is not older than the version seen last; if
 // the server cannot serve this LIST either, the next LIST is consistent. If a watch breaks, the next watch continues at
-// the version seen last, after a request that checks that the server has reached this version. After a failure the
-// Reflector waits 0.8 s, doubled up to 30 s, times a random factor of 1 to
-// 2. Rules: client-go, tools/cache/reflector.go.
+// the version seen last, after a request that checks that the server has reached this version. After a failure, and
+// after a watch that got "410 Gone" like the watch before it and no event, the Reflector waits 0.8 s, doubled up to
+// 30 s, times a random factor of 1 to 2. Rules: client-go, tools/cache/reflector.go.
 #pragma once
 
 #include <chrono>
@@ -43,8 +43,8 @@ class ReflectorHandler {
   // The handler has got all changes up to this version, which is later than the list's version.
   virtual void Reached(const std::string& /*resource_version*/) {}
   // A request failed, and the Reflector tries again after `wait`; the handler may log and count the error. The
-  // handler's objects may be stale. kGone: the server has forgotten the version, so a list follows at once, and the
-  // handler never hears of objects that were created and deleted before the list.
+  // handler's objects may be stale. kGone: the server has forgotten the version, so a list follows, and the handler
+  // never hears of objects that were created and deleted before the list.
   virtual void Failed(const Error& error, std::chrono::milliseconds wait) = 0;
 };
 
@@ -83,6 +83,7 @@ class Reflector {
   // False if the stream must end; `failure` then says why.
   [[nodiscard]] bool TakeEvent(std::string_view line, Expected<void>& failure);
   void WaitAfter(const Error& error, const std::stop_token& stop);
+  void ForgetFailures();
 
   Api& api_;
   ReflectorHandler& handler_;
@@ -90,8 +91,9 @@ class Reflector {
   const ReflectorOptions options_;
   EventReader events_;
   NextList next_list_;
-  std::string resource_version_;  // last seen; empty before the first LIST
-  int failures_ = 0;              // in a row
+  std::string resource_version_;      // last seen; empty before the first LIST
+  int failures_ = 0;                  // in a row
+  bool was_watch_forgotten_ = false;  // the last watch got "410 Gone", and no event
 };
 
 }  // namespace berth::k8sclient

@@ -213,6 +213,25 @@ TEST_F(ReflectorTest, GoneInTheStreamListsNotOlderThanSeen) {
             (Lines{"list rv=0 match=(none)", "watch rv=10", "list rv=20 match=NotOlderThan", "watch rv=50"}));
 }
 
+TEST_F(ReflectorTest, ListsAtOnceAfterTheFirstGoneAndLaterAfterTheNextUntilAnEventComes) {
+  lists_ = {ListOf({}, "10"), ListOf({}, "20"), ListOf({}, "30"), ListOf({}, "40"), ListOf({}, "50")};
+  const WatchScript gone{.lines = {Gone()}};
+  watches_ = {
+      gone, gone, {.lines = {}, .end = Response{.status = 410}}, {.lines = {Event("ADDED", "a", "41"), Gone()}}};
+  RunScripts();
+  const Lines want = {"replace",
+                      "failed Gone wait 0",
+                      "replace",
+                      "failed Gone wait 800",
+                      "replace",
+                      "failed Gone wait 1600",
+                      "replace",
+                      "upsert a",
+                      "failed Gone wait 0",
+                      "replace"};
+  EXPECT_EQ(recorder_.lines, want);
+}
+
 TEST_F(ReflectorTest, GoneAsTheAnswerListsNotOlderThanSeen) {
   lists_ = {ListOf({"a"}, "10"), ListOf({"b"}, "50")};
   watches_ = {{.lines = {}, .end = Response{.status = 410}}};
