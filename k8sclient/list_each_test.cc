@@ -8,16 +8,21 @@
 #include <nlohmann/json.hpp>
 
 #include "k8sclient/http_api.h"
+#include "k8sclient/testing/fake_clock.h"
 #include "k8sclient/testing/scripted_server.h"
+#include "k8sclient/testing/slow_pages.h"
 #include "k8sclient/testing/test_api.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::k8sclient {
 namespace {
 
+using std::chrono::seconds;
+using testing::FakeClock;
 using testing::MakeApi;
 using testing::Peer;
 using testing::ScriptedServer;
+using testing::SlowPages;
 using testing::Soon;
 
 TEST(ListEach, IsNotSentAgainOnceAnItemWasHandedOver) {
@@ -75,6 +80,46 @@ TEST(ListEach, ARefusalIsReadAndNotHandedOver) {
   ASSERT_FALSE(list.has_value());
   EXPECT_EQ(list.error().code, ErrorCode::kForbidden);
   EXPECT_TRUE(list.error().message.contains("no right to list")) << list.error().message;
+}
+
+// Three pages that take 25 s each, and how many of them ListEach gets.
+struct PageCase {
+  const char* name;
+  seconds page_max;
+  seconds whole_max;
+  int pages;
+};
+class ListEachLimit : public ::testing::TestWithParam<PageCase> {};
+
+TEST_P(ListEachLimit, OfAPageCountsAnewForEachPageAndTheCallersDeadlineStays) {
+  FakeClock clock;
+  SlowPages api(clock, 3);
+  int items = 0;
+  const auto version = ListEach(api,
+                                "/a",
+                                {.page_max = GetParam().page_max, .clock = &clock},
+                                {.deadline = clock.Now() + GetParam().whole_max},
+                                {.item = [&items](const nlohmann::json&) { ++items; }});
+  EXPECT_EQ(items, GetParam().pages);
+  EXPECT_EQ(version.has_value(), GetParam().pages == 3);
+}
+constexpr PageCase kPageCases[] = {
+    {"EachInTime", seconds(60), seconds(1000), 3},
+    {"TheFirstTooSlow", seconds(20), seconds(1000), 0},
+    {"TheThirdAfterTheDeadline", seconds(60), seconds(60), 2},
+};
+INSTANTIATE_TEST_SUITE_P(Table, ListEachLimit, ::testing::ValuesIn(kPageCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(ListEach, TheWholeListInOneAnswerHasTheTimeOfTenPages) {
+  for (const auto& [whole_takes, arrives] : {std::pair(seconds(300), true), {seconds(301), false}}) {
+    FakeClock clock;
+    SlowPages api(clock, 3);
+    api.ForgetAfterTheFirstPage(whole_takes);
+    const auto version =
+        ListEach(api, "/a", {.page_max = seconds(30), .clock = &clock}, {}, {.item = [](const auto&) {}});
+    EXPECT_EQ(version.has_value(), arrives) << whole_takes.count() << " s";
+  }
 }
 
 }  // namespace

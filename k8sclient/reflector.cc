@@ -21,7 +21,7 @@ constexpr milliseconds kFirstWait{800};
 constexpr milliseconds kLongestWait{30'000};
 constexpr int kDoublingsMax = 6;
 constexpr std::chrono::seconds kWatchAtLeast{300};  // to 600 s, at random, so that watches do not end together
-constexpr std::chrono::seconds kListMax{60};
+constexpr std::chrono::seconds kAnswerMax{60};      // one page of a list
 constexpr std::chrono::seconds kSuspiciouslyShort{1};
 constexpr milliseconds kAtOnce{1};  // if an event came within this time, the Reflector did not have to wait for it
 constexpr int kExactFailuresMax = 3;
@@ -85,7 +85,9 @@ void Reflector::ForgetFailures() {
 
 Expected<void> Reflector::List(const std::stop_token& stop) {
   ListOptions list{.field_selector = options_.field_selector,
-                   .accept = options_.metadata_only ? kPartialMetadataList : kJson};
+                   .accept = options_.metadata_only ? kPartialMetadataList : kJson,
+                   .page_max = kAnswerMax,
+                   .clock = &clock_};
   if (next_list_ == NextList::kAny) {
     list.resource_version = "0";
     list.page_size = 0;  // the server's cache has no pages for version 0
@@ -93,12 +95,11 @@ Expected<void> Reflector::List(const std::stop_token& stop) {
     list.resource_version = resource_version_;
     list.resource_version_match = next_list_ == NextList::kExact ? "Exact" : "NotOlderThan";
   }
-  const CallOptions call{.deadline = clock_.Now() + kListMax, .stop = stop};
   Expected<std::string> version = ListEach(
       api_,
       options_.path,
       list,
-      call,
+      {.stop = stop},
       {.begin = [this] { handler_.BeginList(); }, .item = [this](json object) { handler_.Listed(std::move(object)); }});
   if (!version) return std::unexpected(std::move(version.error()));
   if (version->empty()) {
@@ -117,7 +118,8 @@ Expected<void> Reflector::CheckVersion(const std::stop_token& stop) {
       .accept = kPartialMetadataList};
   // The node authorizer refuses a node's list of Nodes without the selector.
   if (!options_.field_selector.empty()) request.query.emplace_back("fieldSelector", options_.field_selector);
-  const Expected<Response> answer = api_.Call(request, {.deadline = clock_.Now() + kListMax, .stop = stop, .body = {}});
+  const Expected<Response> answer =
+      api_.Call(request, {.deadline = clock_.Now() + kAnswerMax, .stop = stop, .body = {}});
   if (!answer) return std::unexpected(answer.error());
   if (!answer->ok()) return std::unexpected(ToError(request, *answer));
   next_list_ = NextList::kNone;

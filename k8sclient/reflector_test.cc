@@ -11,6 +11,7 @@
 
 #include "k8sclient/testing/fake_clock.h"
 #include "k8sclient/testing/scripted_api.h"
+#include "k8sclient/testing/slow_pages.h"
 
 namespace berth::k8sclient {
 namespace {
@@ -165,6 +166,14 @@ TEST_F(ReflectorTest, AListInPagesIsConsistent) {
   EXPECT_EQ(Requests(), (Lines{"list rv=(none) match=(none)", "list rv=(none) match=(none)", "watch rv=10"}));
   EXPECT_EQ(QueryValue(api_.requests().at(0), "limit"), "500");
   EXPECT_EQ(QueryValue(api_.requests().at(1), "continue"), "token");
+}
+
+TEST_F(ReflectorTest, AListOfManySlowPagesArrives) {
+  testing::SlowPages api(clock_, 3);
+  clock_.on_sleep = [this](std::chrono::milliseconds) { stop_.request_stop(); };
+  options_.in_pages = true;
+  Reflector(api, recorder_, clock_, options_).Run(stop_.get_token());
+  EXPECT_EQ(recorder_.lines.front(), "replace 1 2 3");
 }
 
 TEST_F(ReflectorTest, BeginsWithTheCollectionAtTheVersionOfSince) {

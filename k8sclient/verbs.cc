@@ -2,6 +2,8 @@
 // The verbs: builds requests and reads answers.
 #include "k8sclient/verbs.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
@@ -15,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kPagesMax = 10'000;
+constexpr int kPagesInOne = 10;  // how many pages' time the whole list has in one answer
 
 // Sends the request. A refusal becomes an error.
 Expected<Response> Accepted(Api& api, const Request& request, const CallOptions& options) {
@@ -109,11 +112,14 @@ Expected<std::string> ListEach(Api& api, const std::string& path, const ListOpti
   sink.begin();
   for (int page = 0; page < kPagesMax; ++page) {
     const Request request{.path = path, .query = ListQuery(list, continue_token), .accept = list.accept};
-    Expected<ListReader::Summary> summary = ListPage(api, request, options, sink);
+    CallOptions of_page = options;
+    if (list.page_max) of_page.deadline = std::min(options.deadline, list.clock->Now() + *list.page_max);
+    Expected<ListReader::Summary> summary = ListPage(api, request, of_page, sink);
     if (!summary && summary.error().code == ErrorCode::kGone && page > 0 && list.page_size > 0) {
       // The server has forgotten the state of the first page: read the whole list in one answer.
       ListOptions whole = list;
       whole.page_size = 0;
+      if (whole.page_max) *whole.page_max *= kPagesInOne;
       return ListEach(api, path, whole, options, sink);
     }
     if (!summary) return std::unexpected(std::move(summary.error()));

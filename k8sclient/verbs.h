@@ -5,6 +5,7 @@
 // preconditions. Creations and patches name the field manager "berth". The verbs repeat no write.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "base/error.h"
 #include "k8sclient/api.h"
+#include "k8sclient/clock.h"
 
 namespace berth::k8sclient {
 
@@ -32,6 +34,10 @@ struct ListOptions {
   std::string resource_version_match = {};  // "", "NotOlderThan" or "Exact"
   int page_size = 500;                      // 0: the whole list in one answer
   std::string_view accept = kJson;
+  // If set, each page must arrive within this time, or within ten times as much if it is the whole list because the
+  // server has forgotten the first page's version. CallOptions::deadline limits the whole list.
+  std::optional<std::chrono::milliseconds> page_max = {};
+  Clock* clock = &RealClock();  // measures page_max
 };
 
 struct ObjectList {
