@@ -89,7 +89,7 @@ Expected<CountedWorld> ReadCountedWorld(k8sclient::Api& server, const std::strin
   if (read.asked && IsAnyForNamespaces(read.world)) {
     const std::string name_space = pod.substr(0, pod.find('/'));
     const auto object = k8sclient::Get(
-        api, k8sclient::Path({"api", "v1", "namespaces", name_space}), k8sclient::CallOptions::Within(kListMax));
+        api, k8sclient::Path({"api", "v1", "namespaces", name_space}), k8sclient::CallOptions::Within(kAnswerMax));
     if (!object) return std::unexpected(object.error().Within("read namespace " + name_space));
     read.asked->namespace_labels = crds::LabelsOf(*object);
   }

@@ -3,12 +3,14 @@
 #include "cli/numbers.h"
 
 #include <functional>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/test_counted_world.h"
+#include "k8sclient/testing/deadlines.h"
 
 namespace berth::cli {
 namespace {
@@ -155,6 +157,16 @@ TEST(CountedWorld, KeepsGoingWithoutAnObjectThatIsUnreadable) {
   const CountedWorld read = cluster.Read();
   EXPECT_EQ(read.unreadable.size(), 1U);
   EXPECT_EQ(NodeRows(read, Counting(read)).size(), 1U);
+}
+
+TEST(CountedWorld, HasATimeLimitForEachPageAndNoneForAWholeList) {
+  TestCluster cluster;
+  cluster.Node("n1", 8).Node("n2", 8);
+  cluster.api().SetPageMax(1);
+  k8sclient::testing::Deadlines deadlines(cluster.api());
+  ASSERT_TRUE(ReadCountedWorld(deadlines, "").has_value());
+  // Lists of pools, spaces, blocks, Nodes (two pages) and pods.
+  EXPECT_EQ(std::set(deadlines.seen.begin(), deadlines.seen.end()).size(), 6U);
 }
 
 TEST(CountedWorld, NamesTheListThatIsForbidden) {

@@ -18,7 +18,8 @@
 
 namespace berth::cli {
 
-inline constexpr std::chrono::seconds kListMax{60};
+// Time limit of one answer, such as a page of a list. A whole list has no limit.
+inline constexpr std::chrono::seconds kAnswerMax{60};
 
 // Returns what `read` makes of the collection's objects. The errors of `read` go to `unreadable`. Errors: those of
 // k8sclient::ListEach, with the path.
@@ -39,8 +40,8 @@ Expected<std::vector<Seen>> ReadAll(k8sclient::Api& api, std::string_view path,
       problems.push_back(std::move(seen.error()));
     }
   };
-  const auto listed = k8sclient::ListEach(
-      api, std::string(path), {}, k8sclient::CallOptions::Within(kListMax), {.begin = begin, .item = take});
+  const auto listed =
+      k8sclient::ListEach(api, std::string(path), {.page_max = kAnswerMax}, {}, {.begin = begin, .item = take});
   if (!listed) return std::unexpected(listed.error().Within("list " + std::string(path)));
   std::ranges::move(problems, std::back_inserter(unreadable));
   return all;
