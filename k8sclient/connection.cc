@@ -103,8 +103,10 @@ class Connection::Transfer {
     int left = 0;
     while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) code = message->data.result;
     connection_.EndTransfer();
-    if (!in_time) return {.response = std::unexpected(ForCaller(in_time.error()))};
-    return ResultOf(code);
+    if (in_time) return ResultOf(code);
+    const bool waited_long = issued_ && steady_clock::now() - received_ >= kSilentFrom;
+    return {.response = std::unexpected(ForCaller(in_time.error())),
+            .was_silent = waited_long && head_bytes_ == 0 && !options_.stop.stop_requested()};
   }
 
  private:

@@ -32,10 +32,16 @@ struct Endpoint {
   std::chrono::milliseconds handshake_max;  // TLS with the server, after connecting
 };
 
+// How long a server has to be silent before the Api gives up its other connections, too. A shorter silence proves
+// nothing: a busy server may need as long for its answer.
+inline constexpr std::chrono::seconds kSilentFrom{4};
+
 struct ExchangeResult {
   Expected<Response> response;
   // The connection broke after the request was sent, and options.body got nothing: the caller may send a read again.
   bool may_repeat_read = false;
+  // A time limit passed, and no byte of an answer had come for kSilentFrom.
+  bool was_silent = false;
 };
 
 class Connection {

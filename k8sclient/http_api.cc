@@ -109,6 +109,8 @@ class HttpApi final : public Api {
     }
     const Lock lock(mutex_);
     if (result.response && idle_.size() < kIdleConnectionsMax) idle_.push_back(std::move(connection));
+    // The server's machine may have died. Then each idle connection would cost a call its whole time limit.
+    if (result.was_silent) idle_.clear();
     return result;
   }
 

@@ -2,11 +2,12 @@
 // MakeHttpApi: the Api over HTTPS.
 //
 // The Api uses HTTP/1.1 with one request at a time on a connection, because a lost connection then leaves exactly one
-// request in doubt. It keeps up to eight idle connections for later calls. If the server tells the client to wait (429
-// or 503 with Retry-After: not executed; any 5xx with Retry-After for a read), the Api repeats the request up to 10
-// times while the deadline allows. After a 401, the Api reads the credentials again; if they have changed, it repeats
-// the request once. If the connection of a read broke, the Api repeats the read once. The Api never repeats a write
-// that the server may have executed.
+// request in doubt. It keeps up to eight idle connections for later calls, and closes them when a request ends at its
+// time limit without a byte of an answer for four seconds. If the server tells the client to wait (429 or 503 with
+// Retry-After: not executed; any 5xx with Retry-After for a read), the Api repeats the request up to 10 times while the
+// deadline allows. After a 401, the Api reads the credentials again; if they have changed, it repeats the request once.
+// If the connection of a read broke, the Api repeats the read once. The Api never repeats a write that the server may
+// have executed.
 #pragma once
 
 #include <chrono>

@@ -2,11 +2,15 @@
 // HttpApi's kept connections: what a new connection must prove again, and what happens if a kept connection is dead.
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "k8sclient/connection.h"
 #include "k8sclient/testing/test_api.h"
 
 namespace berth::k8sclient {
@@ -112,6 +116,28 @@ TEST(DeadConnections, AReadIsSentOnceMore) {
   ASSERT_FALSE(response.has_value());
   EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(seen, 2);
+}
+
+// After the server's machine has died, no kept connection gets an answer or a RST.
+TEST(SilentConnections, AreAllGivenUpAfterTheFirstIsFound) {
+  constexpr int kKept = 3;
+  std::latch all_open(kKept);
+  ScriptedServer server([&](Peer& peer) {
+    if (!peer.ReadRequest()) return;
+    if (peer.index() < kKept) all_open.arrive_and_wait();
+    peer.Answer(200, "{}");
+    if (peer.ReadRequest()) peer.AwaitClose();
+  });
+  const auto api = MakeApi({.server = server.url()});
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < kKept; ++i) {
+      callers.emplace_back([&api] { EXPECT_TRUE(api->Call(kKeptRead, Soon()).has_value()); });
+    }
+  }
+  EXPECT_FALSE(api->Call(kKeptRead, CallOptions::Within(2 * kSilentFrom)).has_value());
+  const auto response = api->Call(kKeptRead, Soon());
+  EXPECT_TRUE(response.has_value()) << response.error().message;
 }
 
 TEST(Header, WithoutAValueIsSentAsWell) {
