@@ -6,7 +6,6 @@
 // bundles). Credentials reads the files.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>

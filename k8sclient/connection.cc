@@ -102,7 +102,10 @@ class Connection::Transfer {
     CURLcode code = CURLE_OK;
     int left = 0;
     while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) code = message->data.result;
-    connection_.EndTransfer();
+    curl_socket_t& kept = connection_.kept_socket_;
+    if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept) != CURLE_OK) kept = CURL_SOCKET_BAD;
+    if (connection_.has_buffered_bytes_) kept = CURL_SOCKET_BAD;
+    curl_multi_remove_handle(multi_, easy_);  // closes the connection of an incomplete transfer
     if (in_time) return ResultOf(code);
     const bool waited_long = issued_ && steady_clock::now() - received_ >= kSilentFrom;
     return {.response = std::unexpected(ForCaller(in_time.error())),
@@ -247,10 +250,6 @@ class Connection::Transfer {
     }
   }
 
-  [[nodiscard]] bool IsOver() const {
-    return options_.stop.stop_requested() || steady_clock::now() >= options_.deadline;
-  }
-
   // The next time limit other than the deadline: for silence, connecting, or the handshake.
   [[nodiscard]] steady_clock::time_point NextLimit() const {
     if (issued_) return options_.idle_max ? received_ + *options_.idle_max : steady_clock::time_point::max();
@@ -362,9 +361,12 @@ class Connection::Transfer {
   // connection, and OnSend stops libcurl in any case.
   static int OnSend(void* self, char*, char*, int, int) {
     auto& transfer = *static_cast<Transfer*>(self);
-    if (transfer.issued_ || transfer.IsOver()) return CURL_PREREQFUNC_ABORT;
+    const auto now = steady_clock::now();
+    const CallOptions& options = transfer.options_;
+    const bool is_over = options.stop.stop_requested() || now >= options.deadline;
+    if (transfer.issued_ || is_over) return CURL_PREREQFUNC_ABORT;
     transfer.issued_ = true;
-    transfer.received_ = steady_clock::now();
+    transfer.received_ = now;
     return CURL_PREREQFUNC_OK;
   }
 
@@ -464,12 +466,6 @@ Connection::~Connection() {
 bool Connection::IsReusable() const {
   pollfd polled{.fd = kept_socket_, .events = POLLIN, .revents = 0};
   return kept_socket_ != CURL_SOCKET_BAD && poll(&polled, 1, 0) == 0;
-}
-
-void Connection::EndTransfer() {
-  if (curl_easy_getinfo(easy_, CURLINFO_ACTIVESOCKET, &kept_socket_) != CURLE_OK) kept_socket_ = CURL_SOCKET_BAD;
-  if (has_buffered_bytes_) kept_socket_ = CURL_SOCKET_BAD;
-  curl_multi_remove_handle(multi_, easy_);
 }
 
 void Connection::NoteBufferedBytes() {

@@ -63,8 +63,6 @@ class Connection {
 
   // Never waits. False if no connection is kept, or if its peer has closed it or sent data without a request.
   [[nodiscard]] bool IsReusable() const;
-  // Ends a transfer. libcurl closes the connection of an incomplete transfer.
-  void EndTransfer();
   // Notes whether OpenSSL has decrypted bytes after the piece of an answer that libcurl has just read; poll does not
   // see such bytes. If the piece ends the answer, the peer sent these bytes without a request.
   void NoteBufferedBytes();

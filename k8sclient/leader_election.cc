@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "base/timestamp.h"
 #include "k8sclient/text_at.h"
-#include "k8sclient/url.h"
 #include "k8sclient/verbs.h"
 
 namespace berth::k8sclient {
@@ -77,8 +76,6 @@ std::string LeaderElector::WallNow() {
   return FormatMicroTimestamp(now.time_since_epoch().count());
 }
 
-std::string LeaderElector::PathOfLease() const { return options_.path + "/" + PercentEncode(options_.name); }
-
 Expected<LeaderElector::StoredLease> LeaderElector::StoredLeaseOf(const json& object) const {
   const json& metadata = ValueAt(object, "metadata");
   std::string version = TextAt(metadata, "resourceVersion");
@@ -100,8 +97,8 @@ Expected<LeaderElector::StoredLease> LeaderElector::Write(const Lease& lease, co
     object.update(
         {{"apiVersion", "coordination.k8s.io/v1"}, {"kind", "Lease"}, {"metadata", {{"name", options_.name}}}});
   }
-  const Expected<json> written =
-      found ? MergePatch(api_, PathOfLease(), object, options) : Create(api_, options_.path, object, options);
+  const Expected<json> written = found ? MergePatch(api_, ObjectPath(options_.path, options_.name), object, options)
+                                       : Create(api_, options_.path, object, options);
   if (!written) return std::unexpected(written.error());
   return StoredLeaseOf(*written);
 }
@@ -112,7 +109,7 @@ Expected<LeaderElector::OtherHolder> LeaderElector::TryOnce(const CallOptions& o
     // Another process has changed the Lease: read it to see whether this process still leads.
     if (renewed || renewed.error().code != ErrorCode::kConflict) return renewed;
   }
-  const Expected<json> object = Get(api_, PathOfLease(), options);
+  const Expected<json> object = Get(api_, ObjectPath(options_.path, options_.name), options);
   if (!object && object.error().code == ErrorCode::kNotFound) return DecideAndWrite(std::nullopt, options);
   const Expected<StoredLease> found = object ? StoredLeaseOf(*object) : std::unexpected(object.error());
   if (!found) return std::unexpected(found.error());

@@ -116,7 +116,6 @@ class LeaderElector {
   [[nodiscard]] Expected<void> RenewUntilStopped(const std::stop_token& stop);
   // Gives up the lead, so that another candidate can lead at once.
   void Release();
-  [[nodiscard]] std::string PathOfLease() const;
   [[nodiscard]] std::string WallNow();
 
   Api& api_;
