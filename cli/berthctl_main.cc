@@ -3,7 +3,6 @@
 // address or could not release it; 2: the command failed.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -25,6 +24,7 @@
 #include "cli/report.h"
 #include "cli/show.h"
 #include "cli/why.h"
+#include "k8sclient/client_config.h"
 #include "k8sclient/http_api.h"
 #include "k8sclient/kubeconfig.h"
 
@@ -34,11 +34,6 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kFound = 1;
 constexpr int kFailed = 2;
-
-std::string Variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 void Say(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
@@ -53,9 +48,9 @@ int Fail(const Error& error) {
 }
 
 Expected<std::unique_ptr<k8sclient::Api>> Connect(const Options& options) {
-  std::vector<std::string> files = k8sclient::SplitKubeconfigList(Variable("KUBECONFIG"));
+  std::vector<std::string> files = k8sclient::SplitKubeconfigList(k8sclient::ProcessEnvironment("KUBECONFIG"));
   if (!options.kubeconfig.empty()) files = {options.kubeconfig};
-  if (files.empty()) files = {Variable("HOME") + "/.kube/config"};
+  if (files.empty()) files = {k8sclient::ProcessEnvironment("HOME") + "/.kube/config"};
   auto config = k8sclient::LoadKubeconfig(files, options.context, k8sclient::ReadWholeFile);
   if (!config) return std::unexpected(config.error());
   return k8sclient::MakeHttpApi(*std::move(config), {.user_agent = std::string("berthctl/") + kVersion});
@@ -63,7 +58,8 @@ Expected<std::unique_ptr<k8sclient::Api>> Connect(const Options& options) {
 
 Colours ColoursOf(const Options& options) {
   if (options.colour == "always") return Colours::kOn;
-  const bool can = ::isatty(STDOUT_FILENO) == 1 && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
+  const bool can = ::isatty(STDOUT_FILENO) == 1 && k8sclient::ProcessEnvironment("NO_COLOR").empty() &&
+                   k8sclient::ProcessEnvironment("TERM") != "dumb";
   return options.colour == "auto" && can ? Colours::kOn : Colours::kOff;
 }
 
