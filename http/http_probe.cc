@@ -12,6 +12,8 @@
 #include <sys/time.h>
 #include <utility>
 
+#include "http/listen.h"
+
 // NOLINTBEGIN(bugprone-unused-return-value): what Asio returns is also in the argument `error`
 namespace berth::http {
 
@@ -21,7 +23,6 @@ namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 
 Expected<std::string> Probe(const ProbeOptions& options) {
-  constexpr std::size_t kPathBytesMax = 107;  // sockaddr_un, unix(7)
   if (options.socket.size() > kPathBytesMax)
     return Fail(ErrorCode::kInvalid, "--socket " + options.socket + ": at most 107 characters are possible");
   boost::asio::io_context io;

@@ -25,8 +25,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::size_t kPathBytesMax = 107;  // sockaddr_un, unix(7)
-
 // An IP address, and the range of ports to try. No address: every address of the machine.
 struct TcpPlace {
   std::optional<asio::ip::address> address;

@@ -5,6 +5,7 @@
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstddef>
 #include <string>
 
 #include "base/error.h"
@@ -13,6 +14,9 @@ namespace berth::http {
 
 using Protocol = boost::asio::generic::stream_protocol;
 using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
+
+// The longest path of a UNIX socket: sockaddr_un, unix(7).
+inline constexpr std::size_t kPathBytesMax = 107;
 
 // The number of callers that may wait in the kernel until the server accepts them.
 inline constexpr int kBacklog = 1024;
