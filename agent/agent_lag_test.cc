@@ -147,8 +147,7 @@ TEST_F(AgentLagTest, GivesAddressesOfARecreatedPoolWhileItsWatchIsLate) {
   watched_.Hold("uid-of-tiny");
   RemovePool();
   ASSERT_LT(AddUntilOneFails(), 8);
-  PutPool("tiny", "10.77.0.0/24", "Node", 30);
-  api_.Change(kPools, "tiny", [](json& pool) { pool["metadata"]["uid"] = "another"; });
+  PutPool("tiny", "10.77.0.0/24", "Node", 30, "another-");
   EXPECT_TRUE(Add("again", "tiny").ok);
   watched_.Hold("");
 }

@@ -84,9 +84,10 @@ class AgentTest : public testing::Test {
   // The agent ends before the members of a derived fixture, such as the Api that its threads use.
   void TearDown() override { agent_.reset(); }
 
-  void PutPool(const std::string& name, const std::string& subnet, const std::string& affinity, int block_size = 26) {
+  void PutPool(const std::string& name, const std::string& subnet, const std::string& affinity, int block_size = 26,
+               const std::string& uid_prefix = "uid-of-") {
     api_.Put(std::string(crds::kPoolsPath),
-             {{"metadata", {{"name", name}, {"uid", "uid-of-" + name}}},
+             {{"metadata", {{"name", name}, {"uid", uid_prefix + name}}},
               {"spec",
                {{"subnet", subnet},
                 {"affinity", affinity},
