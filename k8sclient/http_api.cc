@@ -86,14 +86,17 @@ class HttpApi final : public Api {
   }
 
  private:
-  // Sends the request. If the server answers 401, reads the credentials again; if they have changed, sends the request
-  // once more. The server did not execute a request that it answered with 401.
+  // Sends the request. If the server answers 401, or if certificate and key do not belong together (another program may
+  // have replaced one of them a moment ago), reads the credentials again; if they have changed, sends the request once
+  // more. The server did not execute the first request.
   ExchangeResult Authenticated(const Request& request, const CallOptions& options) {
     BERTH_CHECK(IsPath(request.path));
     auto credential = credentials_.Current(options);
     if (!credential) return {.response = std::unexpected(std::move(credential.error()))};
     ExchangeResult result = OneExchange(request, **credential, options);
-    if (!result.response || result.response->status != 401) return result;
+    const bool is_rejected =
+        result.response ? result.response->status == 401 : result.response.error().code == ErrorCode::kDecode;
+    if (!is_rejected) return result;
     credentials_.Reject(*credential);
     auto renewed = credentials_.Current(options);
     if (!renewed) return {.response = std::unexpected(std::move(renewed.error()))};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpApi's trust: which certificates HttpApi accepts, and how it connects through proxies.
 #include <atomic>
+#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -182,6 +183,23 @@ constexpr MaterialCase kMaterialCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, BadMaterial, ::testing::ValuesIn(kMaterialCases),
                          [](const auto& c) { return std::string(c.param.name); });
+
+TEST(ClientCertificate, AndKeyThatAreReplacedOneAfterTheOtherAreReadAgain) {
+  const Authority authority("CA");
+  const testing::Identity before = authority.Issue({});
+  const testing::Identity after = authority.Issue({});
+  ScriptedServer server({.tls = authority.Issue({})}, &Serve);
+  std::map<std::string, std::string> files{{"/c", before.certificate_pem}, {"/k", after.key_pem}};
+  const auto read = [&files](const std::string& path) -> Expected<std::string> { return files.at(path); };
+  const auto api = MakeApi({.server = server.url(),
+                            .certificate_authority = {.text = authority.certificate_pem()},
+                            .client_certificate = {.path = "/c"},
+                            .client_key = {.path = "/k"}},
+                           {.read_file = read});
+  EXPECT_FALSE(api->Call(kTlsRead, Soon()).has_value());
+  files["/c"] = after.certificate_pem;
+  EXPECT_TRUE(api->Call(kTlsRead, Soon()).has_value());
+}
 
 // An HTTP proxy that takes "CONNECT" and relays to `port`.
 testing::Script ConnectProxy(int port, std::string& seen) {
