@@ -132,6 +132,12 @@ const CheckCase kCases[] = {
        PodOf(i, "new").host_network = true;
      },
      ""},
+    {"PoolCannotBeRead",
+     [](Inventory& i) {
+       i.pools.clear();
+       i.has_unreadable_pool = true;
+     },
+     ""},
     {"PoolIsGone", [](Inventory& i) { i.pools.clear(); }, "stray-block", "the block's pool web"},
     {"NodeIsGone", [](Inventory& i) { i.nodes.clear(); }, "stray-block", "the block's node n1"},
     {"BlockLiesOutside",

@@ -88,6 +88,7 @@ Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
   // than the list of pods, and this pod would seem to be gone.
   auto pools = ReadAll<SeenPool>(api, crds::kPoolsPath, ParseSeenPool, inventory.unreadable);
   if (!pools) return std::unexpected(std::move(pools.error()));
+  inventory.has_unreadable_pool = !inventory.unreadable.empty();
   auto blocks = ReadAll<ipam::Block>(api, crds::kBlocksPath, crds::ParseBlock, inventory.unreadable);
   if (!blocks) return std::unexpected(std::move(blocks.error()));
   auto allocations =
