@@ -212,7 +212,7 @@ Section FindEntry(const Files& files, const std::string& kind, const std::string
     }
   }
   Refuse(named_by + " names the " + kind + " \"" + name + "\", which is not among " + kind + "s",
-         "add this entry to the file, or choose another context with current-context");
+         "add this entry to the file, or choose another context, which \"kubectl config get-contexts\" lists");
 }
 
 std::string CurrentContext(const Files& files) {
@@ -311,7 +311,9 @@ void RefuseSecretsInClearText(const Section& cluster, const ClientConfig& config
 ClientConfig Resolve(const std::vector<std::string>& paths, const std::string& context, const ReadFile& read_file) {
   const Files files = ReadFiles(paths, read_file);
   const std::string name = context.empty() ? CurrentContext(files) : context;
-  const Section chosen = FindEntry(files, "context", name, files.front().Where("current-context"));
+  const std::string named_by =
+      context.empty() ? files.front().Where("current-context") : files.front().Where() + ": --context";
+  const Section chosen = FindEntry(files, "context", name, named_by);
   ClientConfig config{.source = chosen.Where(), .server = {}};
   const Section cluster = FindEntry(files, "cluster", chosen.Text("cluster"), chosen.Where("cluster"));
   FillCluster(cluster, config);

@@ -164,6 +164,13 @@ TEST(Kubeconfig, TheContextThatIsAskedForWinsOverTheCurrentOne) {
   EXPECT_EQ(config->user_entry, "");
 }
 
+TEST(Kubeconfig, AMissingContextThatIsAskedForIsNotBlamedOnTheFile) {
+  const auto config = LoadKubeconfig({"/f"}, "typo", Reading({{"/f", File(kServer, "    {}\n")}}));
+  ASSERT_FALSE(config.has_value());
+  EXPECT_NE(config.error().message.find("--context names the context \"typo\""), std::string::npos)
+      << config.error().message;
+}
+
 TEST(Kubeconfig, OfSeveralFilesTheFirstThatNamesAnEntryWins) {
   const FileMap files = {
       {"/a/1",
