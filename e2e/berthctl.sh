@@ -101,6 +101,15 @@ entry() { kubectl get ipblock 10.55.0.0-26 -o jsonpath="{.allocations.$1}"; }
 # Runs check, which waits 1 s between its two reads: only this script changes objects, so 1 s is enough.
 find_wrong() { berthctl check --settle 1 "$@"; }
 
+# A range that ends before it starts makes the pool unreadable, but the pool exists.
+unreadable_pool() {
+  local report code=0
+  kubectl patch ippool web --type merge -p '{"spec": {"ranges": ["10.55.0.9-10.55.0.1"]}}' >/dev/null || return 1
+  report=$(find_wrong) || code=$?
+  kubectl patch ippool web --type merge -p '{"spec": {"ranges": null}}' >/dev/null || return 1
+  [[ $code == 1 && $report == *unreadable* && $report != *stray-block* ]]
+}
+
 # The page must contain everything that berthctl knows, and a browser must be able to show it. BERTH_MAP_PICTURE=docs/map.png
 # makes the picture of docs/operations.md.
 draws_page() {
@@ -180,6 +189,7 @@ check "then nothing is wrong" ends 0 "nothing is wrong" find_wrong
 check "the examples of its help run" examples_run
 pod stranger worker-1 10.55.0.9
 check "it finds a pod that no entry knows" ends 1 "not-recorded: pod/kube-public/stranger 10.55.0.9" find_wrong
+check "of a pool that it cannot read, it takes no block for a stray one" unreadable_pool
 kubectl delete ippool web --wait=false >/dev/null
 kubectl patch ippool web --type merge -p '{"metadata": {"finalizers": null}}' >/dev/null 2>&1
 check "it finds a block without pool" ends 1 "stray-block: ipblock/10.55.0.0-26" find_wrong
