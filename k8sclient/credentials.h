@@ -3,7 +3,7 @@
 //
 // Credentials reads the files (token, certificates, CA bundle) again every minute, because other programs replace
 // projected tokens and kubelet certificates while this program runs. A plugin runs again when its credential has
-// expired. After a 401, Credentials does both at the next call.
+// expired. After Reject, Credentials does both at the next call.
 #pragma once
 
 #include <condition_variable>
@@ -48,7 +48,8 @@ class Credentials {
   // kTimeout.
   [[nodiscard]] Expected<Snapshot> Current(const CallOptions& options);
 
-  // The server answered 401 to `rejected`: the next Current reads everything again, unless the snapshot has changed.
+  // The server answered 401 to `rejected`, or its certificates cannot be used: the next Current reads everything again,
+  // unless the snapshot has changed.
   void Reject(const Snapshot& rejected);
 
   [[nodiscard]] const ClientConfig& config() const { return config_; }

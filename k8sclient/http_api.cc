@@ -86,16 +86,18 @@ class HttpApi final : public Api {
   }
 
  private:
-  // Sends the request. If the server answers 401, or if certificate and key do not belong together (another program may
-  // have replaced one of them a moment ago), reads the credentials again; if they have changed, sends the request once
-  // more. The server did not execute the first request.
+  // Sends the request. If the server answers 401, or if the certificates of files cannot be used (another program may
+  // have replaced the certificate a moment ago, and not yet the key), reads the credentials again; if they have
+  // changed, sends the request once more. The server did not execute the first request.
   ExchangeResult Authenticated(const Request& request, const CallOptions& options) {
     BERTH_CHECK(IsPath(request.path));
     auto credential = credentials_.Current(options);
     if (!credential) return {.response = std::unexpected(std::move(credential.error()))};
     ExchangeResult result = OneExchange(request, **credential, options);
-    const bool is_rejected =
-        result.response ? result.response->status == 401 : result.response.error().code == ErrorCode::kDecode;
+    // A plugin prints certificate and key together, so running it again would not help.
+    const bool is_rejected = result.response
+                                 ? result.response->status == 401
+                                 : result.response.error().code == ErrorCode::kDecode && !credentials_.config().exec;
     if (!is_rejected) return result;
     credentials_.Reject(*credential);
     auto renewed = credentials_.Current(options);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpApi's trust: which certificates HttpApi accepts, and how it connects through proxies.
 #include <atomic>
+#include <cstdio>
 #include <map>
 #include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -199,6 +201,26 @@ TEST(ClientCertificate, AndKeyThatAreReplacedOneAfterTheOtherAreReadAgain) {
   EXPECT_FALSE(api->Call(kTlsRead, Soon()).has_value());
   files["/c"] = after.certificate_pem;
   EXPECT_TRUE(api->Call(kTlsRead, Soon()).has_value());
+}
+
+TEST(ClientCertificate, OfAPluginThatCannotBeUsedDoesNotRunThePluginForEachCall) {
+  const Authority authority("CA");
+  const std::string runs = ::testing::TempDir() + "plugin-runs-" + std::to_string(getpid());
+  const std::string script = "echo >> " + runs + "; printf '%s' '" +
+                             R"({"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",)" +
+                             R"("status":{"clientCertificateData":"x","clientKeyData":"y"}})" + "'";
+  ScriptedServer server({.tls = authority.Issue({})}, &Serve);
+  const auto api = MakeApi(
+      {.server = server.url(),
+       .certificate_authority = {.text = authority.certificate_pem()},
+       .exec = ExecPlugin{.api_version = "client.authentication.k8s.io/v1", .command = "sh", .args = {"-c", script}}});
+  for (int call = 0; call < 2; ++call) {
+    const auto response = api->Call(kTlsRead, Soon());
+    ASSERT_FALSE(response.has_value());
+    EXPECT_EQ(response.error().code, ErrorCode::kDecode) << response.error().message;
+  }
+  EXPECT_EQ(ReadWholeFile(runs).value_or(""), "\n");
+  std::remove(runs.c_str());
 }
 
 // An HTTP proxy that takes "CONNECT" and relays to `port`.
