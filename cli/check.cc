@@ -65,14 +65,15 @@ class Checker {
   void FindStrayBlocks() {
     for (const ipam::Block& block : inventory_.blocks) {
       const SeenPool* pool = inventory_.FindPool(block.pool_uid);
-      if (pool == nullptr && !inventory_.has_unreadable_pool) {
+      if (inventory_.unreadable_pools.contains(block.pool_uid)) continue;  // FindUnreadable reports the pool
+      if (pool == nullptr) {
         Add({.kind = "stray-block",
              .object = NameOf(block),
              .message = "the block's pool " + block.pool + " with uid " + block.pool_uid + " does not exist",
              .remedy =
                  "end the pods that have addresses of this block (berthctl show addresses): the controller deletes the "
                  "block once it is empty"});
-      } else if (pool != nullptr && !pool->pool.subnet.Contains(block.cidr)) {
+      } else if (!pool->pool.subnet.Contains(block.cidr)) {
         Add({.kind = "stray-block",
              .object = NameOf(block),
              .message =

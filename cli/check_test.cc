@@ -135,9 +135,16 @@ const CheckCase kCases[] = {
     {"PoolCannotBeRead",
      [](Inventory& i) {
        i.pools.clear();
-       i.has_unreadable_pool = true;
+       i.unreadable_pools = {"pool-uid"};
      },
      ""},
+    {"PoolIsGoneAndAnotherCannotBeRead",
+     [](Inventory& i) {
+       i.pools.clear();
+       i.unreadable_pools = {"uid-of-another"};
+     },
+     "stray-block",
+     "the block's pool web"},
     {"PoolIsGone", [](Inventory& i) { i.pools.clear(); }, "stray-block", "the block's pool web"},
     {"NodeIsGone", [](Inventory& i) { i.nodes.clear(); }, "stray-block", "the block's node n1"},
     {"BlockLiesOutside",

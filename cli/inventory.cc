@@ -86,9 +86,13 @@ Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
   k8sclient::DatedApi api(server, clock);
   // List blocks before pods. If ReadInventory listed pods first, a block could have an entry of a pod that is newer
   // than the list of pods, and this pod would seem to be gone.
-  auto pools = ReadAll<SeenPool>(api, crds::kPoolsPath, ParseSeenPool, inventory.unreadable);
+  const auto parse_pool = [&inventory](const json& object) {
+    auto seen = ParseSeenPool(object);
+    if (!seen) inventory.unreadable_pools.insert(Text(object, "/metadata/uid"));
+    return seen;
+  };
+  auto pools = ReadAll<SeenPool>(api, crds::kPoolsPath, parse_pool, inventory.unreadable);
   if (!pools) return std::unexpected(std::move(pools.error()));
-  inventory.has_unreadable_pool = !inventory.unreadable.empty();
   auto blocks = ReadAll<ipam::Block>(api, crds::kBlocksPath, crds::ParseBlock, inventory.unreadable);
   if (!blocks) return std::unexpected(std::move(blocks.error()));
   auto allocations =

@@ -45,7 +45,7 @@ struct SeenPool {
 struct Inventory {
   std::int64_t now_ms = 0;  // UNIX time, by the API server's clock
   std::vector<SeenPool> pools = {};
-  bool has_unreadable_pool = false;  // then a block's pool may exist although it is not among `pools`
+  std::set<std::string> unreadable_pools = {};  // uids of pools that exist, but are not among `pools`
   std::vector<ipam::Block> blocks = {};
   std::vector<crds::Allocation> allocations = {};
   std::map<PodName, Pod> pods = {};
