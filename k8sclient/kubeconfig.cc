@@ -212,7 +212,7 @@ Section FindEntry(const Files& files, const std::string& kind, const std::string
     }
   }
   Refuse(named_by + " names the " + kind + " \"" + name + "\", which is not among " + kind + "s",
-         "add this entry to the file, or choose another context, which \"kubectl config get-contexts\" lists");
+         "add this entry to the file, or choose another context");
 }
 
 std::string CurrentContext(const Files& files) {
