@@ -130,7 +130,6 @@ void ReadRules(const FieldReader& spec, ipam::Pool& pool) {
   pool.namespace_selector = ReadSelector(spec, "namespaceSelector");
   pool.allow_requests = spec.Bool("allowRequests", false);
   pool.allow_annotation = spec.Bool("allowAnnotation", false);
-  pool.sticky = spec.Bool("sticky", false);
   pool.warm_addresses =
       static_cast<int>(spec.Integer("warmAddresses", 0, kWarmAddressesMax).value_or(pool.warm_addresses));
   pool.max_blocks_per_node = static_cast<int>(spec.Integer("maxBlocksPerNode", 0, kBlocksPerNodeMax).value_or(0));

@@ -90,7 +90,6 @@ Json PoolToJson(const ipam::Pool& pool) {
   if (pool.namespace_selector) spec["namespaceSelector"] = SelectorToJson(*pool.namespace_selector);
   if (pool.allow_requests) spec["allowRequests"] = true;
   if (pool.allow_annotation) spec["allowAnnotation"] = true;
-  if (pool.sticky) spec["sticky"] = true;
   spec["warmAddresses"] = pool.warm_addresses;
   if (pool.max_blocks_per_node != 0) spec["maxBlocksPerNode"] = pool.max_blocks_per_node;
   if (pool.cooldown.count() != 0) spec["cooldownSeconds"] = pool.cooldown.count();

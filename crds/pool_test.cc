@@ -37,7 +37,7 @@ Json FullObject() {
                                             {"key": "os", "operator": "NotIn", "values": ["x", "y"]}]},
       "namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a"]},
                                                  {"key": "old", "operator": "DoesNotExist"}]},
-      "allowRequests": true, "allowAnnotation": true, "sticky": true, "warmAddresses": 0, "maxBlocksPerNode": 3, "cooldownSeconds": 60,
+      "allowRequests": true, "allowAnnotation": true, "warmAddresses": 0, "maxBlocksPerNode": 3, "cooldownSeconds": 60,
       "resource": "web4", "disabled": true},
     "status": {
       "conditions": [{"type": "Ready", "status": "False", "reason": "Disabled", "message": "set spec.disabled to false",
@@ -95,7 +95,6 @@ TEST(Pool, IsReadWithEveryField) {
                                   {.key = "old", .op = Operator::kDoesNotExist, .values = {}}}}));
   EXPECT_TRUE(pool.allow_requests);
   EXPECT_TRUE(pool.allow_annotation);
-  EXPECT_TRUE(pool.sticky);
   EXPECT_EQ(pool.warm_addresses, 0);
   EXPECT_EQ(pool.max_blocks_per_node, 3);
   EXPECT_EQ(pool.cooldown, std::chrono::seconds(60));

@@ -73,7 +73,6 @@ struct Pool {
   std::optional<LabelSelector> namespace_selector;
   bool allow_requests = false;
   bool allow_annotation = false;
-  bool sticky = false;
   int warm_addresses = 16;
   int max_blocks_per_node = 0;  // 0: no limit
   std::chrono::seconds cooldown{0};
