@@ -229,12 +229,12 @@ void TrimStandby(Block& block) {
   EraseIf(block.standby, [&block](BlockOffset offset) { return block.allocations.contains(offset); });
 }
 
-bool Release(Block& block, std::string_view attachment, std::int64_t now_ms) {
+bool Release(Block& block, std::string_view attachment, std::int64_t now_ms, bool was_used) {
   const auto offset = Find(block, attachment);
   if (!offset) return false;
   const Entry entry = ParseEntry(block.allocations.at(*offset));
   const auto* held = std::get_if<HeldEntry>(&entry);
-  if (held != nullptr && held->cooldown_s > 0) {
+  if (was_used && held != nullptr && held->cooldown_s > 0) {
     const std::int64_t cooldown_s = std::min(held->cooldown_s, kCooldownMaxSeconds);
     const CoolingEntry cooling{.until_ms = now_ms + cooldown_s * 1000, .forget = {}};
     block.allocations[*offset] = FormatEntry(cooling).value();

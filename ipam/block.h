@@ -113,8 +113,8 @@ void RefillStandby(Block& block, const Pool& pool, std::size_t wanted, std::int6
 void TrimStandby(Block& block);
 
 // Frees the attachment's address: removes the entry, or replaces it by a cooling entry if the address was taken with a
-// cooldown. False: the attachment has no entry in this block, and nothing was changed.
-bool Release(Block& block, std::string_view attachment, std::int64_t now_ms);
+// cooldown and `was_used`. False: the attachment has no entry in this block, and nothing was changed.
+bool Release(Block& block, std::string_view attachment, std::int64_t now_ms, bool was_used = true);
 
 // In a Shared block: replaces each held entry of another node, and each entry that cannot be parsed, by kHiddenEntry,
 // which counts as held and has no attachment. So a node frees only its own entries, although another node's token may

@@ -30,7 +30,7 @@ struct Applier {
 
   Expected<void> operator()(const ReleaseAddresses& change) const {
     for (const Attachment& attachment : change.attachments) {
-      static_cast<void>(Release(block, attachment, change.now_ms));
+      static_cast<void>(Release(block, attachment, change.now_ms, change.were_used));
     }
     return {};
   }

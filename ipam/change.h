@@ -43,6 +43,7 @@ struct TakeAddress {
 struct ReleaseAddresses {
   std::vector<Attachment> attachments;
   std::int64_t now_ms = 0;
+  bool were_used = true;  // false: no container has had the addresses, so they need not cool
   friend bool operator==(const ReleaseAddresses&, const ReleaseAddresses&) = default;
 };
 

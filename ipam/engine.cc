@@ -343,9 +343,13 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
 void Engine::TakeBack(Call& call) {
   for (const Call::Given& given : call.given) {
     if (!given.taken_now) continue;
-    // If ReleaseIn fails, the entry stays until the DEL that the runtime sends after a failed ADD, or until the pod is
+    // If the edit fails, the entry stays until the DEL that the runtime sends after a failed ADD, or until the pod is
     // gone.
-    static_cast<void>(ReleaseIn(given.block, call.request.attachment, /*fence=*/false));
+    static_cast<void>(store_.Edit(
+        given.block,
+        {.attachment = call.request.attachment,
+         .what = ReleaseAddresses{
+             .attachments = {call.request.attachment}, .now_ms = runtime_.UnixMillis(), .were_used = false}}));
   }
 }
 

@@ -73,6 +73,16 @@ TEST_F(Add, FreesTheAddressOfTheFirstFamilyWhenTheSecondIsFull) {
   EXPECT_EQ(AllHeld().size(), 1U);
 }
 
+TEST_F(Add, LetsNoAddressCoolThatNoContainerHasUsed) {
+  Pool cools = TestPool("cools", "10.77.0.0/32");
+  cools.cooldown = std::chrono::seconds(3600);
+  Put(cools);
+  Put(TestPool("tiny6", "2001:db8:7::/128"));
+  ASSERT_TRUE(engine_.Add(Request(1, {"tiny6"})));
+  ASSERT_FALSE(engine_.Add(Request(2, {"cools", "tiny6"})));
+  EXPECT_EQ(Texts(engine_.Add(Request(3, {"cools"}))), std::vector<std::string>{"10.77.0.0"});
+}
+
 TEST_F(Add, KeepsTheAddressesThatTheAttachmentHadBeforeIfItFails) {
   Put(TestPool("tiny6", "2001:db8:7::/128"));
   ASSERT_TRUE(engine_.Add(Request(1, {"tiny6"})));
