@@ -183,13 +183,20 @@ Expected<void> Engine::MarkSharedSibling(Call& call) {
 Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   std::string reasons;
   std::optional<Error> last;
+  std::optional<Error> not_given;
   for (const PoolView& pool : plan.candidates) {
     auto taken = TakeFromPool(call, pool, plan.requested);
-    // Try the next pool only if this pool is full: after any other error, a write may still land and take an address.
-    if (taken || taken.error().code != ErrorCode::kExhausted) return taken;
+    if (taken) return taken;
+    // The block of the requested address may belong to a later pool.
+    const bool is_not_given = plan.requested && taken.error().code == ErrorCode::kAddressTaken;
+    // Try the next pool only if this pool cannot give an address: after any other error, a write may still land and
+    // take an address.
+    if (taken.error().code != ErrorCode::kExhausted && !is_not_given) return taken;
+    if (is_not_given && !not_given) not_given = taken.error();
     reasons += (reasons.empty() ? "" : "; ") + taken.error().message;
     last = taken.error();
   }
+  if (not_given) return std::unexpected(*std::move(not_given));
   BERTH_CHECK(last.has_value());
   last->message = reasons;
   return TakeAtLast(call, plan, *std::move(last));

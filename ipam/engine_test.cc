@@ -225,22 +225,6 @@ TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsANode) {
   EXPECT_EQ(cluster_.blocks.size(), 1U);
 }
 
-TEST_F(Add, ClaimsNoMoreBlocksThanThePoolAllowsForARequestedAddress) {
-  Pool pool = TestPool("limited", "10.77.0.0/24");
-  pool.block_length = 31;
-  pool.max_blocks_per_node = 1;
-  Put(pool);
-  AddRequest request = Request(1, {"limited"});
-  request.requested = {Address::Parse("10.77.0.8").value()};
-  ASSERT_EQ(Texts(engine_.Add(request)).front(), "10.77.0.8");
-  request = Request(2, {"limited"});
-  request.requested = {Address::Parse("10.77.0.18").value()};
-  EXPECT_FALSE(engine_.Add(request));
-  request.requested = {Address::Parse("10.77.0.9").value()};
-  EXPECT_EQ(Texts(engine_.Add(request)).front(), "10.77.0.9") << "of the block that the node has";
-  EXPECT_EQ(cluster_.blocks.size(), 1U);
-}
-
 TEST_F(Add, GivesEveryAddressOfAPoolOfManyBlocks) {
   Pool pool = TestPool("many", "10.77.0.0/24");
   pool.block_length = 29;
@@ -248,21 +232,6 @@ TEST_F(Add, GivesEveryAddressOfAPoolOfManyBlocks) {
   int given = 0;
   while (engine_.Add(Request(given, {"many"}))) ++given;
   EXPECT_EQ(given, 254);
-}
-
-TEST_F(Add, GivesTheRequestedAddress) {
-  AddRequest request = Request(1, {"v4"});
-  request.requested = {Address::Parse("10.55.0.77").value()};
-  EXPECT_EQ(Texts(engine_.Add(request)).front(), "10.55.0.77");
-}
-
-TEST_F(Add, RefusesARequestedAddressOfAnotherNodesBlock) {
-  Put(TestPool("one-block", "10.77.0.0/28"));
-  ModelBlockStore other{cluster_, "n2"};
-  ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"one-block"})));
-  AddRequest request = Request(2, {"one-block"});
-  request.requested = {Address::Parse("10.77.0.9").value()};
-  EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kAddressTaken);
 }
 
 TEST_F(Add, ReadsLabelsOnlyForPoolsWithASelector) {
@@ -338,19 +307,6 @@ TEST_F(Add, AdmitsANamespaceThatThePoolSelects) {
   cluster_.pools["v4"].namespace_selector =
       LabelSelector{{{.key = "team", .op = LabelRequirement::Operator::kIn, .values = {"a"}}}};
   EXPECT_TRUE(engine_.Add(Request(1, {"v4"})));
-}
-
-TEST_F(Add, RefusesTwoRequestedAddressesOfOneFamily) {
-  AddRequest request = Request(1, {"v4"});
-  request.requested = {Address::Parse("10.55.0.7").value(), Address::Parse("10.55.0.8").value()};
-  EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
-}
-
-TEST_F(Add, RefusesARequestThatThePoolDoesNotAllow) {
-  cluster_.pools["v4"].allow_requests = false;
-  AddRequest request = Request(1, {"v4"});
-  request.requested = {Address::Parse("10.55.0.7").value()};
-  EXPECT_EQ(engine_.Add(request).error().code, ErrorCode::kInvalid);
 }
 
 TEST_F(Add, SaysThatTheAnnotationNamesAPoolThatDoesNotExist) {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: an ADD that requests an address, with a model cluster without faults.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipam/engine.h"
+#include "ipam/engine_test_setup.h"
+
+namespace berth::ipam {
+namespace {
+
+class RequestedAddress : public EngineTest {
+ protected:
+  static AddRequest RequestFor(int number, std::vector<std::string> pools, const std::vector<const char*>& addresses) {
+    AddRequest request = Request(number, std::move(pools));
+    for (const char* address : addresses) request.requested.push_back(Address::Parse(address).value());
+    return request;
+  }
+};
+
+TEST_F(RequestedAddress, IsGiven) {
+  EXPECT_EQ(Texts(engine_.Add(RequestFor(1, {"v4"}, {"10.55.0.77"}))).front(), "10.55.0.77");
+}
+
+TEST_F(RequestedAddress, CausesNoMoreBlocksThanThePoolAllowsANode) {
+  Pool pool = TestPool("limited", "10.77.0.0/24");
+  pool.block_length = 31;
+  pool.max_blocks_per_node = 1;
+  Put(pool);
+  ASSERT_EQ(Texts(engine_.Add(RequestFor(1, {"limited"}, {"10.77.0.8"}))).front(), "10.77.0.8");
+  EXPECT_FALSE(engine_.Add(RequestFor(2, {"limited"}, {"10.77.0.18"})));
+  EXPECT_EQ(Texts(engine_.Add(RequestFor(2, {"limited"}, {"10.77.0.9"}))).front(), "10.77.0.9")
+      << "of the block that the node has";
+  EXPECT_EQ(cluster_.blocks.size(), 1U);
+}
+
+TEST_F(RequestedAddress, OfAnotherNodesBlockIsRefused) {
+  Put(TestPool("one-block", "10.77.0.0/28"));
+  ModelBlockStore other{cluster_, "n2"};
+  ASSERT_TRUE(Engine(other, runtime_).Add(Request(1, {"one-block"})));
+  EXPECT_EQ(engine_.Add(RequestFor(2, {"one-block"}, {"10.77.0.9"})).error().code, ErrorCode::kAddressTaken);
+}
+
+TEST_F(RequestedAddress, IsGivenFromALaterPoolIfTheBlockBelongsToIt) {
+  Put(TestPool("other", "10.66.0.0/28"));
+  ASSERT_TRUE(engine_.Add(Request(1, {"shared"})));  // claims the only block
+  EXPECT_EQ(Texts(engine_.Add(RequestFor(2, {"other", "shared"}, {"10.66.0.7"}))),
+            std::vector<std::string>{"10.66.0.7"});
+}
+
+TEST_F(RequestedAddress, ThatAPodHasIsRefusedForTheReasonOfTheFirstPool) {
+  Put(TestPool("other", "10.66.0.0/28"));
+  ASSERT_TRUE(engine_.Add(RequestFor(1, {"other", "shared"}, {"10.66.0.7"})));
+  const auto second = engine_.Add(RequestFor(2, {"other", "shared"}, {"10.66.0.7"}));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kAddressTaken);
+  EXPECT_NE(second.error().message.find("is taken"), std::string::npos) << second.error().message;
+}
+
+TEST_F(RequestedAddress, OfAFamilyIsAtMostOne) {
+  EXPECT_EQ(engine_.Add(RequestFor(1, {"v4"}, {"10.55.0.7", "10.55.0.8"})).error().code, ErrorCode::kInvalid);
+}
+
+TEST_F(RequestedAddress, IsRefusedIfThePoolAllowsNoRequests) {
+  cluster_.pools["v4"].allow_requests = false;
+  EXPECT_EQ(engine_.Add(RequestFor(1, {"v4"}, {"10.55.0.7"})).error().code, ErrorCode::kInvalid);
+}
+
+}  // namespace
+}  // namespace berth::ipam
