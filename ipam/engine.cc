@@ -184,7 +184,10 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
   std::string reasons;
   std::optional<Error> last;
   std::optional<Error> not_given;
+  std::string space;
   for (const PoolView& pool : plan.candidates) {
+    // A pool of another space may have the address free, but two pods of one network must not get it.
+    if (not_given && pool->space != space) continue;
     auto taken = TakeFromPool(call, pool, plan.requested);
     if (taken) return taken;
     // The block of the requested address may belong to a later pool.
@@ -193,12 +196,17 @@ Expected<Address> Engine::TakeForFamily(Call& call, const FamilyPlan& plan) {
     // take an address.
     if (taken.error().code != ErrorCode::kExhausted && !is_not_given) return taken;
     if (is_not_given && !not_given) not_given = taken.error();
+    space = pool->space;
     reasons += (reasons.empty() ? "" : "; ") + taken.error().message;
     last = taken.error();
   }
-  if (not_given) return std::unexpected(*std::move(not_given));
+  if (!plan.requested) reasons += plan.skipped;
+  if (not_given) {
+    not_given->message = std::move(reasons);
+    return std::unexpected(*std::move(not_given));
+  }
   BERTH_CHECK(last.has_value());
-  last->message = reasons;
+  last->message = std::move(reasons);
   return TakeAtLast(call, plan, *std::move(last));
 }
 

@@ -28,6 +28,14 @@ std::unexpected<Error> Exhausted(const Pool& pool, const std::string& why, const
                   (remedy.empty() ? "widen spec.ranges, if the pool has ranges" : remedy) + ", or add another pool");
 }
 
+// Blocks of other nodes may have free addresses, so the pool's status may show some.
+std::unexpected<Error> AllClaimed(const Pool& pool, const std::string& node) {
+  return Exhausted(pool,
+                   "every block is claimed" + (pool.affinity == Affinity::kNode
+                                                   ? ", and node " + node + " has no free address in its blocks"
+                                                   : std::string()));
+}
+
 std::unexpected<Error> InAnothersBlock(const Prefix& cidr, Address requested) {
   return Fail(ErrorCode::kAddressTaken,
               "requested address " + requested.ToString() + " lies in block " + cidr.ToString() +
@@ -48,7 +56,7 @@ Expected<PoolView> Engine::ClaimFor(Call& call, const PoolView& view, std::optio
                          " blocks that spec.maxBlocksPerNode allows" + (requested ? "" : ", all full"),
                      "raise spec.maxBlocksPerNode");
   }
-  if (is_all_claimed && !requested) return Exhausted(pool, "every block is claimed");
+  if (is_all_claimed && !requested) return AllClaimed(pool, store_.Node());
   const auto claimed = requested ? ClaimBlock(pool, BlockOf(pool, *requested)) : Claim(pool, kClaimTriesMax);
   if (!claimed && requested && IsPassing(claimed.error().code)) {
     return InAnothersBlock(BlockOf(pool, *requested), *requested);
@@ -81,7 +89,7 @@ Expected<Prefix> Engine::PickClaim(const Pool& pool, int attempt) {
   if (!existing) return std::unexpected(existing.error());
   if (const auto cidr = PickClaimExactly(pool, *existing, random)) return *cidr;
   store_.NoteAllClaimed(pool);
-  return Exhausted(pool, "every block is claimed");
+  return AllClaimed(pool, store_.Node());
 }
 
 Expected<BlockView> Engine::ClaimBlock(const Pool& pool, const Prefix& cidr) {

@@ -49,13 +49,25 @@ TEST_F(RequestedAddress, IsGivenFromALaterPoolIfTheBlockBelongsToIt) {
             std::vector<std::string>{"10.66.0.7"});
 }
 
-TEST_F(RequestedAddress, ThatAPodHasIsRefusedForTheReasonOfTheFirstPool) {
+TEST_F(RequestedAddress, ThatAPodHasIsRefusedWithTheReasonOfEachPool) {
   Put(TestPool("other", "10.66.0.0/28"));
   ASSERT_TRUE(engine_.Add(RequestFor(1, {"other", "shared"}, {"10.66.0.7"})));
   const auto second = engine_.Add(RequestFor(2, {"other", "shared"}, {"10.66.0.7"}));
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kAddressTaken);
-  EXPECT_NE(second.error().message.find("is taken"), std::string::npos) << second.error().message;
+  EXPECT_EQ(second.error().message,
+            "requested address 10.66.0.7 is taken (block 10.66.0.0-28); requested address 10.66.0.7 lies in block "
+            "10.66.0.0/28, which belongs to another node or pool");
+}
+
+TEST_F(RequestedAddress, ThatAPodHasIsNotGivenFromAnotherSpace) {
+  Pool other = TestPool("other", "10.66.0.0/28");
+  other.space = "blue";
+  Put(other);
+  ASSERT_TRUE(engine_.Add(RequestFor(1, {"shared", "other"}, {"10.66.0.7"})));
+  const auto second = engine_.Add(RequestFor(2, {"shared", "other"}, {"10.66.0.7"}));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kAddressTaken);
 }
 
 TEST_F(RequestedAddress, OfAFamilyIsAtMostOne) {

@@ -66,6 +66,20 @@ TEST_F(Add, FailsAndNamesThePoolIfThePoolIsFull) {
   EXPECT_NE(second.error().message.find("tiny"), std::string::npos) << second.error().message;
 }
 
+TEST_F(Add, NamesThePoolsThatItSkippedIfTheOthersAreFull) {
+  Put(TestPool("tiny", "10.77.0.0/32"));
+  Pool off = TestPool("off", "10.78.0.0/24");
+  off.disabled = true;
+  Put(off);
+  ASSERT_TRUE(engine_.Add(Request(1, {"tiny", "off"})));
+  const auto second = engine_.Add(Request(2, {"tiny", "off"}));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(
+      second.error().message,
+      "pool tiny is exhausted: every block is claimed, and node n1 has no free address in its blocks; pool off is "
+      "disabled");
+}
+
 TEST_F(Add, FreesTheAddressOfTheFirstFamilyWhenTheSecondIsFull) {
   Put(TestPool("tiny6", "2001:db8:7::/128"));
   ASSERT_TRUE(engine_.Add(Request(1, {"tiny6"})));

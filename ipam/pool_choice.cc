@@ -110,6 +110,7 @@ Expected<std::vector<FamilyPlan>> PlanFamilies(const std::vector<PoolView>& pool
     }
     auto& refusal = refusals[static_cast<std::size_t>(plan - plans.begin())];
     if (refusal) refusal = fine;
+    plan->skipped += "; " + fine.error().message;
   }
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].candidates.empty()) return std::unexpected(refusals[i].error());
