@@ -88,9 +88,8 @@ class Chooser::Ledger {
                                [&](std::size_t index) { return snapshot_.shared[index].resource == resource; });
   }
 
-  // The addresses that the node's own blocks and its Shared pools have left. If another node has fewer than 0 addresses
-  // left, its pods take addresses from Shared pools, so these addresses are subtracted from every Shared pool that
-  // serves that node.
+  // The addresses that the node's own blocks and Shared pools have left for the node. If another node has fewer than 0
+  // addresses left, its pods take addresses of Shared pools, perhaps all of those that both nodes may take.
   [[nodiscard]] std::int64_t Room(const std::string& node, const NodeRoom& room, const std::string& resource) const {
     const std::int64_t own = OwnRoom(node, room, resource);
     if (!HasShared(room, resource)) return own;
@@ -100,20 +99,23 @@ class Chooser::Ledger {
       if (one.resource == resource) shared += one.free;
     }
     for (const auto& [pools, units] : taken_) {
-      const bool meets = std::ranges::any_of(pools, [&](std::size_t index) {
-        return snapshot_.shared[index].resource == resource &&
-               std::ranges::find(room.shared, index) != room.shared.end();
-      });
-      if (meets) shared -= At(units, resource);
+      std::int64_t common = 0;
+      for (const std::size_t index : pools) {
+        const SharedRoom& one = snapshot_.shared[index];
+        const bool is_common = one.resource == resource && std::ranges::find(room.shared, index) != room.shared.end();
+        if (is_common) common += one.free;
+      }
+      shared -= std::min(common, At(units, resource));
     }
     return std::max<std::int64_t>(0, own) + shared;
   }
 
   const Snapshot& snapshot_;
   const Units& needs_;
-  std::map<std::string, Units> placed_;              // needs of assumed pods, by node
-  Units unplaced_;                                   // needs of assumed pods on unknown nodes
-  std::map<std::vector<std::size_t>, Units> taken_;  // units that nodes with these Shared pools take from the pools
+  std::map<std::string, Units> placed_;  // needs of assumed pods, by node
+  Units unplaced_;                       // needs of assumed pods on unknown nodes
+  // Key: NodeRoom::shared of one or several nodes. Value: the units that these nodes take from Shared pools.
+  std::map<std::vector<std::size_t>, Units> taken_;
 };
 
 void Chooser::Lead(SteadyTime now) {

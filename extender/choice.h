@@ -46,12 +46,14 @@ struct NodeRoom {
   // resource; contains each resource for which a pool serves the node. Below 0: these pods take addresses from Shared
   // pools.
   Units left;
-  std::vector<std::size_t> shared;  // indexes into Snapshot::shared of the Shared pools that serve the node
+  std::vector<std::size_t> shared;  // indexes into Snapshot::shared of what Shared pools have left for the node
 };
 
+// Free addresses of a Shared pool, or those that several overlapping Shared pools have in common. A node may take them
+// if NodeRoom::shared contains their index.
 struct SharedRoom {
   std::string resource;
-  std::int64_t free = 0;  // addresses that every node may take
+  std::int64_t free = 0;
 };
 
 struct Snapshot {

@@ -313,6 +313,17 @@ TEST_F(ChooserTest, AddressesThatANodeLacksDoNotCountAgainstSharedPoolsOfOtherNo
   EXPECT_THAT(Ask(PodOf("b")).nodes, IsEmpty());
 }
 
+// Two pools overlap in one address: n1 is served by the first pool, n2 by the second.
+TEST_F(ChooserTest, ANodeTakesNoMoreOfAnotherNodesAddressesThanTheyHaveInCommon) {
+  static_cast<void>(Publish(
+      {.nodes = {{"n1", {.left = {{"ipv4", -20}}, .shared = {0, 1}}}, {"n2", {.left = {}, .shared = {1, 2}}}},
+       .shared = {
+           {.resource = "ipv4", .free = 30}, {.resource = "ipv4", .free = 1}, {.resource = "ipv4", .free = 5}}}));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_THAT(chooser_.Filter(PodOf(std::to_string(i)), {"n2"}, kNow).nodes, ElementsAre("n2")) << i;
+  EXPECT_THAT(chooser_.Filter(PodOf("last"), {"n2"}, kNow).nodes, IsEmpty());
+}
+
 TEST_F(ChooserTest, ASharedPoolOfAnotherResourceHelpsNobody) {
   static_cast<void>(Publish({.nodes = {{"n1", WithShared(0)}}, .shared = {{.resource = "storage", .free = 7}}}));
   EXPECT_THAT(Ask(PodOf("a")).nodes, IsEmpty());

@@ -23,15 +23,40 @@ const ipam::Pool* SharedPoolOf(const SeenPool& seen) {
   return counts ? &*seen.pool : nullptr;
 }
 
-// The number of the pool's free addresses, without unclaimed addresses that are also in a pool of `others`.
-ipam::Uint128 FreeBeside(const std::vector<const ipam::Pool*>& others, const ipam::Pool& pool, const Census& census) {
-  ipam::IntervalSet unclaimed = census.UnclaimedOf(pool.uid);
-  const ipam::Uint128 before = unclaimed.Count();
-  for (const ipam::Pool* other : others) {
-    if (other->space == pool.space && other->subnet.Overlaps(pool.subnet))
-      unclaimed.Subtract(census.UnclaimedOf(other->uid));
+// Addresses that a node counts if one of the pools serves it.
+struct Part {
+  std::vector<std::size_t> pools;  // indexes; all have one space and one resource
+  ipam::IntervalSet unclaimed;     // unclaimed addresses that are in all of these pools, and in no other such pool
+  ipam::Uint128 in_blocks = 0;     // free addresses of blocks, which belong to one pool
+
+  [[nodiscard]] std::int64_t Free() const {
+    return static_cast<std::int64_t>(std::min<ipam::Uint128>(in_blocks + unclaimed.Count(), kLeftMax));
   }
-  return census.OfPool(pool.uid).free - (before - unclaimed.Count());
+};
+
+// Divides the pools' free addresses, so that an address of several pools is in one part only.
+std::vector<Part> PartsOf(const std::vector<const ipam::Pool*>& pools, const Census& census) {
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    const ipam::Pool& pool = *pools[i];
+    Part own{.pools = {i}, .unclaimed = census.UnclaimedOf(pool.uid)};
+    own.in_blocks = census.OfPool(pool.uid).free - own.unclaimed.Count();
+    const std::size_t before = parts.size();
+    for (std::size_t k = 0; k < before; ++k) {
+      const ipam::Pool& other = *pools[parts[k].pools.front()];
+      if (other.space != pool.space || other.resource != pool.resource || !other.subnet.Overlaps(pool.subnet)) continue;
+      Part common{.pools = parts[k].pools, .unclaimed = parts[k].unclaimed.Intersection(own.unclaimed)};
+      if (common.unclaimed.empty()) continue;
+      parts[k].unclaimed.Subtract(common.unclaimed);
+      own.unclaimed.Subtract(common.unclaimed);
+      common.pools.push_back(i);
+      parts.push_back(std::move(common));
+    }
+    // A pool serves its nodes even if no address is left for them.
+    std::erase_if(parts, [](const Part& part) { return part.pools.size() > 1 && part.unclaimed.empty(); });
+    parts.push_back(std::move(own));
+  }
+  return parts;
 }
 
 }  // namespace
@@ -41,18 +66,21 @@ extender::Snapshot SnapshotOf(const SnapshotScope& scope) {
   std::vector<const ipam::Pool*> shared;
   for (const auto& [name, seen] : scope.world.pools) {
     const ipam::Pool* const pool = SharedPoolOf(seen);
-    if (pool == nullptr || !scope.pools.contains(pool->uid)) continue;
-    const auto free = std::min<ipam::Uint128>(FreeBeside(shared, *pool, scope.census), kLeftMax);
-    snapshot.shared.push_back({.resource = pool->resource, .free = static_cast<std::int64_t>(free)});
-    shared.push_back(pool);
+    if (pool != nullptr && scope.pools.contains(pool->uid)) shared.push_back(pool);
+  }
+  const std::vector<Part> parts = PartsOf(shared, scope.census);
+  for (const Part& part : parts) {
+    snapshot.shared.push_back({.resource = shared[part.pools.front()]->resource, .free = part.Free()});
   }
   for (const auto& [name, node] : scope.world.nodes.all()) {
     extender::NodeRoom& room = snapshot.nodes[name];
-    for (std::size_t i = 0; i < shared.size(); ++i) {
-      const auto& selector = shared[i]->node_selector;
-      if (selector && !selector->Matches(node.labels)) continue;
+    std::vector<bool> serves;
+    for (const ipam::Pool* pool : shared)
+      serves.push_back(!pool->node_selector || pool->node_selector->Matches(node.labels));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (std::ranges::none_of(parts[i].pools, [&](std::size_t pool) { return serves[pool]; })) continue;
       room.shared.push_back(i);
-      room.left.try_emplace(shared[i]->resource, 0);
+      room.left.try_emplace(snapshot.shared[i].resource, 0);
     }
     for (const auto& [resource, tally] : scope.counts.Of(name)) {
       if (tally.is_counted || room.left.contains(resource))

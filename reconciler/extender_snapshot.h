@@ -26,8 +26,8 @@ struct SnapshotScope {
 };
 
 // Node pools count as in `counts`. A Shared pool counts for the nodes that its nodeSelector admits, if the pool is
-// Ready, enabled and without a namespaceSelector. If several pools of a space have an address that lies in no block,
-// the address counts for one pool only.
+// Ready, enabled and without a namespaceSelector. A node counts an address of several pools of one space and resource
+// once.
 [[nodiscard]] extender::Snapshot SnapshotOf(const SnapshotScope& scope);
 
 // The state in the world of a pod for which the extender has chosen nodes.

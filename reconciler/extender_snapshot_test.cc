@@ -68,6 +68,15 @@ class SnapshotWorld {
     const auto found = left.find(resource);
     return found == left.end() ? -1000 : found->second;
   }
+  // Addresses of Shared pools that the node counts for the resource.
+  std::int64_t SharedFor(const std::string& node, const std::string& resource = "ipv4") {
+    const auto snapshot = Snapshot();
+    std::int64_t free = 0;
+    for (const std::size_t index : snapshot.nodes.at(node).shared) {
+      if (snapshot.shared[index].resource == resource) free += snapshot.shared[index].free;
+    }
+    return free;
+  }
   TestWorld& world() { return t_; }
 
  private:
@@ -150,10 +159,11 @@ TEST(ExtenderSnapshot, CountsAnAddressOfTwoSharedPoolsOnce) {
     json second;
     std::int64_t want;
   } cases[] = {
-      {"the same subnet", SharedPool(), 0},
-      {"ranges that overlap", {{"ranges", {"10.66.0.6-10.66.0.9"}}}, 2},
-      {"other ranges of the same subnet", {{"ranges", {"10.66.0.8-10.66.0.10"}}}, 3},
-      {"another space", {{"space", "second"}}, 8},
+      {"the same subnet", SharedPool(), 8},
+      {"ranges that overlap", {{"ranges", {"10.66.0.6-10.66.0.9"}}}, 10},
+      {"other ranges of the same subnet", {{"ranges", {"10.66.0.8-10.66.0.10"}}}, 11},
+      {"another space", {{"space", "second"}}, 16},
+      {"another resource", {{"resource", "web"}}, 8},
   };
   for (const auto& one : cases) {
     json spec = SharedPool();
@@ -167,11 +177,40 @@ TEST(ExtenderSnapshot, CountsAnAddressOfTwoSharedPoolsOnce) {
     } else {
       world.world().Space("default", {"v4", "first", "second"});
     }
-    const auto snapshot = world.Snapshot();
-    ASSERT_EQ(snapshot.shared.size(), 2U) << one.name;
-    EXPECT_EQ(snapshot.shared[0].free, 8) << one.name;
-    EXPECT_EQ(snapshot.shared[1].free, one.want) << one.name;
+    EXPECT_EQ(world.SharedFor("n1"), one.want) << one.name;
+    EXPECT_EQ(world.SharedFor("n1", "web"), spec.contains("resource") ? 8 : 0) << one.name;
   }
+}
+
+TEST(ExtenderSnapshot, CountsAnAddressOfABlockForThePoolOfTheBlock) {
+  SnapshotWorld world;
+  json zone_a = SharedPool();
+  zone_a["nodeSelector"] = {{"matchLabels", {{"zone", "a"}}}};
+  world.Node("a", {{"zone", "a"}});
+  world.world().Pool("first", zone_a, {.is_ready = true}).Pool("second", SharedPool(), {.is_ready = true});
+  world.world().Space("default", {"v4", "first", "second"});
+  world.world().Block("10.66.0.0/29", "first", {{0, kHeldEntry}}, {.node = ""});
+  EXPECT_EQ(world.SharedFor("a"), 7);
+  EXPECT_EQ(world.SharedFor("n1"), 0);
+  EXPECT_EQ(world.Snapshot().nodes.at("n1").shared.size(), 1U) << "the second pool serves it, and has no address";
+}
+
+TEST(ExtenderSnapshot, CountsAnAddressOfOverlappingSharedPoolsOnceForEachNodeThatAnyOfThemServes) {
+  SnapshotWorld world;
+  world.Node("a", {{"zone", "a"}}).Node("b", {{"zone", "b"}}).Node("gpu", {{"zone", "b"}, {"gpu", "yes"}});
+  const auto pool = [&world](const std::string& name, const std::string& ranges, const ipam::Labels& labels) {
+    json spec = SharedPool();
+    spec.merge_patch({{"subnet", "10.66.0.0/28"}, {"ranges", {ranges}}, {"nodeSelector", {{"matchLabels", labels}}}});
+    world.world().Pool(name, spec, {.is_ready = true});
+  };
+  pool("of-a", "10.66.0.0-10.66.0.7", {{"zone", "a"}});
+  pool("of-b", "10.66.0.4-10.66.0.9", {{"zone", "b"}});
+  pool("of-gpu", "10.66.0.6-10.66.0.12", {{"gpu", "yes"}});
+  world.world().Space("default", {"v4", "of-a", "of-b", "of-gpu"});
+  EXPECT_EQ(world.SharedFor("a"), 8);
+  EXPECT_EQ(world.SharedFor("b"), 6);
+  EXPECT_EQ(world.SharedFor("gpu"), 9) << "10.66.0.4 to 10.66.0.12";
+  EXPECT_EQ(world.SharedFor("n1"), 0);
 }
 
 TEST(ExtenderSnapshot, IsBelowZeroIfPodsNeedMoreThanTheNodesOwnAddresses) {
