@@ -22,12 +22,6 @@ void AppendCommon(std::vector<AddressRange>& list, std::span<const AddressRange>
   for (const AddressRange& range : ranges) AppendCommon(list, range, bounds);
 }
 
-// ::ffff:0:0/96. Very short IPv6 prefixes contain it, but Address::Parse accepts none of its addresses.
-AddressRange IPv4Mapped() {
-  constexpr int kMarkEnd = 96;
-  return AddressRange::Of(Prefix::Around(Address::FromBits(Family::kIPv6, kIPv4MappedMark << 32), kMarkEnd));
-}
-
 bool HasEdges(const Pool& pool) { return !pool.allow_edge_addresses && pool.subnet.LastOffset() > 1; }
 
 // One pass over ranges, excludes and withheld addresses; copies and sorts only those that overlap `bounds`.
@@ -54,6 +48,11 @@ IntervalSet AssignableWithin(const Pool& pool, const AddressRange& bounds) {
 }
 
 }  // namespace
+
+AddressRange IPv4Mapped() {
+  constexpr int kMarkEnd = 96;
+  return AddressRange::Of(Prefix::Around(Address::FromBits(Family::kIPv6, kIPv4MappedMark << 32), kMarkEnd));
+}
 
 int Pool::BlockLength() const {
   const int bits = AddressBits(family());

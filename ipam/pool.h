@@ -99,6 +99,9 @@ struct Pool {
 // A pool as it was at one time; shared between callers, never changed. Its lists may be long.
 using PoolView = std::shared_ptr<const Pool>;
 
+// ::ffff:0:0/96, the addresses that Address::Parse refuses. Short IPv6 prefixes contain them.
+[[nodiscard]] AddressRange IPv4Mapped();
+
 // Checks rules that CEL in the CRD cannot express, or that somebody may have bypassed: ranges and excludes have the
 // subnet's family and lie in it; ranges do not overlap; the gateway lies in the subnet, or in the wider network that
 // spec.prefixLength gives; block length and prefix length are in range; a route's gateway has the family of its

@@ -54,7 +54,10 @@ ipam::IntervalSet WithheldSet(const World& world, const std::vector<crds::Accept
     if (pool == nullptr || !pool->pool || !pool->pool->gateway) continue;
     ranges.push_back({*pool->pool->gateway, *pool->pool->gateway});
   }
-  return ipam::IntervalSet(ranges);
+  ipam::IntervalSet withheld(ranges);
+  // No pool gives these addresses to pods, and a range that ends with one cannot be parsed.
+  withheld.Subtract(ipam::IPv4Mapped());
+  return withheld;
 }
 
 std::vector<ipam::AddressRange> AtMost(const ipam::IntervalSet& set, std::size_t limit) {

@@ -29,7 +29,7 @@ namespace berth::reconciler {
 [[nodiscard]] bool MayStopWithholding(const World& world, const std::string& space,
                                       const std::vector<crds::AcceptedPool>& accepted);
 
-// `reserved` and the gateways of the accepted pools.
+// `reserved` and the gateways of the accepted pools, without IPv4-mapped addresses.
 [[nodiscard]] ipam::IntervalSet WithheldSet(const World& world, const std::vector<crds::AcceptedPool>& accepted,
                                             const std::vector<ReservedRange>& reserved);
 

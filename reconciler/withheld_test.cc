@@ -99,6 +99,13 @@ TEST(Withheld, GatewaysOfPoolsThatAreNotAcceptedDoNotCount) {
   EXPECT_FALSE(set.Contains(ipam::AddressOf("10.55.1.1")));
 }
 
+TEST(Withheld, NoRangeEndsWithAnIPv4MappedAddress) {
+  const std::vector<ReservedRange> adjacent = {{RangeOf("::fffd:ffff:ffff"), "a"}, {RangeOf("::fffe:0:0/95"), "b"}};
+  const auto ranges = AtMost(WithheldSet(World(), {}, adjacent), 2);
+  ASSERT_EQ(ranges.size(), 1U);
+  EXPECT_TRUE(ipam::AddressRange::Parse(ranges[0].ToString())) << ranges[0].ToString();
+}
+
 TEST(Withheld, TheGatewayOfANewPoolWithAnAcceptedPoolsNameDoesNotCount) {
   TestWorld t;
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"gateway", "10.55.0.1"}}).Space("default", {"web"});
