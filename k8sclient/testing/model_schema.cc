@@ -108,7 +108,7 @@ SchemaNode NodeOf(const YAML::Node& schema) {
   }
   if (schema["default"]) node.default_value = ScalarOf(schema["default"], node.type);
   node.pattern_text =
-      schema["format"].as<std::string>("") == "date-time" ? kTimePattern : schema["pattern"].as<std::string>("");
+      schema["pattern"].as<std::string>(schema["format"].as<std::string>("") == "date-time" ? kTimePattern : "");
   if (!node.pattern_text.empty()) node.pattern = Compile(node.pattern_text);
   // No list in berth's CRDs has two keys.
   if (schema["x-kubernetes-list-map-keys"]) node.item_key = schema["x-kubernetes-list-map-keys"][0].as<std::string>();
