@@ -63,10 +63,15 @@ Colours ColoursOf(const Options& options) {
   return options.colour == "auto" && can ? Colours::kOn : Colours::kOff;
 }
 
-void KeepPool(Inventory& inventory, const std::string& pool) {
-  if (pool.empty()) return;
+// Removes all pools and blocks but those of this pool, unless its name is empty.
+Expected<void> KeepPool(Inventory& inventory, const std::string& pool) {
+  if (pool.empty()) return {};
   std::erase_if(inventory.pools, [&](const SeenPool& seen) { return seen.pool.name != pool; });
   std::erase_if(inventory.blocks, [&](const ipam::Block& block) { return block.pool != pool; });
+  if (!inventory.pools.empty() || !inventory.blocks.empty()) return {};
+  return berth::Fail(ErrorCode::kNotFound,
+                     "no pool has the name " + Quoted(pool) + ", or the pool cannot be read",
+                     "see the pools: berthctl show pools");
 }
 
 int WritePage(const std::string& page, const std::string& file) {
@@ -90,7 +95,7 @@ int Show(const Options& options, k8sclient::Api& api) {
   auto inventory = ReadInventory(api, /*with_pods=*/is_map);
   if (!inventory) return Fail(inventory.error());
   for (const Error& error : inventory->unreadable) Complain(error);
-  KeepPool(*inventory, options.pool);
+  if (const auto kept = KeepPool(*inventory, options.pool); !kept) return Fail(kept.error());
   if (is_map && !options.html.empty()) return WritePage(MapPage(*inventory), options.html);
   if (is_map) {
     const Colours colours = ColoursOf(options);
@@ -161,8 +166,8 @@ int RunCheck(const Options& options, k8sclient::Api& api) {
     Say(ReportOf(inventory, findings).dump(2) + "\n");
   } else {
     for (const Finding& finding : findings) {
-      Say(finding.kind + ": " + finding.object + (finding.address.empty() ? "" : " " + finding.address) + ": " +
-          finding.message + "\n    " + finding.remedy + "\n");
+      Say(finding.kind + ": " + finding.object + (finding.address.empty() ? "" : " " + finding.address) +
+          (finding.object.empty() ? "" : ": ") + finding.message + "\n    " + finding.remedy + "\n");
     }
     Say("checked " + std::to_string(inventory.blocks.size()) + " blocks of " + std::to_string(inventory.pools.size()) +
         " pools: " + (findings.empty() ? "nothing is wrong" : std::to_string(findings.size()) + " problems") + "\n");

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ipam/interval_set.h"
+#include "ipam/pool_choice.h"
 
 namespace berth::cli {
 
@@ -26,6 +27,7 @@ class Checker {
 
   std::vector<Finding> Run() && {
     FindUnreadable();
+    FindUnready();
     FindStrayBlocks();
     FindDuplicates();
     FindGonePods();
@@ -59,6 +61,19 @@ class Checker {
   void FindUnreadable() {
     for (const Error& error : inventory_.unreadable) {
       Add({.kind = "unreadable", .message = error.message, .remedy = "correct the field that the message names"});
+    }
+  }
+
+  // A pool that somebody has disabled or deleted is not Ready on purpose.
+  void FindUnready() {
+    for (const SeenPool& seen : inventory_.pools) {
+      if (seen.pool.disabled || seen.pool.deleting) continue;
+      const auto usable = ipam::CheckUsable(seen.pool);
+      if (usable) continue;
+      Add({.kind = "not-ready",
+           .object = "ippool/" + seen.pool.name,
+           .message = usable.error().message,
+           .remedy = usable.error().details});
     }
   }
 

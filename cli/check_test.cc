@@ -80,6 +80,19 @@ const CheckCase kCases[] = {
        PodOf(i, "web-0").config_hash = "0123456789abcdef";
      },
      ""},
+    {"APoolIsNotReady",
+     [](Inventory& i) {
+       i.pools[0].pool.ready = false;
+       i.pools[0].pool.not_ready_reason = "InvalidRange";
+     },
+     "not-ready",
+     "pool web is not Ready: InvalidRange"},
+    {"APoolIsDisabled",
+     [](Inventory& i) {
+       i.pools[0].pool.ready = false;
+       i.pools[0].pool.disabled = true;
+     },
+     ""},
     {"APodHasAReservedAddress",
      [](Inventory& i) { i.pools[0].pool.withheld = {{.first = At("10.55.0.2"), .last = At("10.55.0.4")}}; },
      "not-assignable",

@@ -86,6 +86,11 @@ Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool
                 "correct the pool: kubectl edit ippool " + pool.meta.name);
   }
   if (auto usable = ipam::CheckUsable(*pool.pool); !usable) return usable;
+  if (!counting.accepted.contains(pool.meta.uid)) {
+    return Fail(ErrorCode::kInvalid,
+                name + " is not in the list of pools that space " + pool.pool->space + " has accepted",
+                "is berth-controller running?");
+  }
   if (pool.pool->resource.empty()) {
     return Fail(ErrorCode::kInvalid,
                 name + " has no resource: spec.resource is empty",
@@ -101,11 +106,6 @@ Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool
                 name + " gives no node a number: other pools of " + pool.pool->resource +
                     " have another spec.namespaceSelector, or none",
                 "give this pool a spec.resource of its own");
-  }
-  if (!counting.pools.counted().contains(pool.meta.uid)) {
-    return Fail(ErrorCode::kInvalid,
-                name + " is not in the list of pools that space " + pool.pool->space + " has accepted",
-                "is berth-controller running?");
   }
   if (node == nullptr || counting.pools.Counts(pool.meta.uid, *node)) return {};
   ipam::Pool for_nodes = *pool.pool;

@@ -101,6 +101,14 @@ std::string Yaml(const Json& rows) {
   return std::string(emitter.c_str()) + "\n";
 }
 
+// What an address without an entry is, for the column `state`.
+const char* StateWithoutEntry(const Inventory& inventory, const ipam::Block& block, ipam::Address address) {
+  if (block.standby.contains(static_cast<ipam::BlockOffset>(block.cidr.OffsetOf(address)))) return "standby";
+  const SeenPool* const seen = inventory.FindPool(block.pool_uid);
+  const bool is_assignable = seen == nullptr || ipam::AssignableIn(seen->pool, block.cidr).Contains(address);
+  return is_assignable ? "free" : "not assignable";
+}
+
 // One row for each block that contains the address.
 Json WhoHas(const Inventory& inventory, ipam::Address address) {
   Json rows = Json::array();
@@ -111,7 +119,7 @@ Json WhoHas(const Inventory& inventory, ipam::Address address) {
     if (found != block.allocations.end()) {
       rows.push_back(RowOf({.block = &block, .offset = offset, .entry = ipam::ParseEntry(found->second)}));
     } else {
-      rows.push_back(Row(block, address, block.standby.contains(offset) ? "standby" : "free"));
+      rows.push_back(Row(block, address, StateWithoutEntry(inventory, block, address)));
     }
   }
   return rows;

@@ -80,6 +80,7 @@ constexpr WhoCase kWho[] = {
     {"Pod", "team-a/web-0", "address", "10.55.0.1", ""},
     {"FreeAddress", "10.55.0.9", "state", "free", ""},
     {"StandbyAddress", "10.55.0.5", "state", "standby", ""},
+    {"AddressThatNoPodGets", "10.55.0.0", "state", "not assignable", ""},
     {"AddressOfNoBlock", "10.55.0.200", "", "", "no block covers 10.55.0.200"},
     {"UnknownPod", "team-a/none", "", "", "pod team-a/none has no address"},
     {"Nonsense", "web-0", "", "", "neither an address nor a pod"},

@@ -60,6 +60,11 @@ class TestCluster {
     pools_.insert_or_assign(name, *reconciler::ReadPool(object).value().pool);
     return *this;
   }
+  // The space has not accepted the last pool.
+  TestCluster& NotAccepted() {
+    accepted_.erase(accepted_.size() - 1);
+    return *this;
+  }
   // `entries`: names of pods by offset.
   TestCluster& Block(const std::string& pool, const std::string& cidr, const std::string& node,
                      const std::map<ipam::BlockOffset, std::string>& entries = {}, bool is_deleting = false) {

@@ -276,7 +276,7 @@ class Answer {
   void TellOfPool(const SeenPool& seen) {
     const std::string& name = seen.meta.name;
     const bool is_shared = seen.pool && seen.pool->affinity == ipam::Affinity::kShared;
-    if (is_of_extender_ && is_shared && ipam::CheckUsable(*seen.pool)) {
+    if (is_of_extender_ && is_shared && ipam::CheckUsable(*seen.pool) && counting_.accepted.contains(seen.meta.uid)) {
       const reconciler::PoolCounts& counts = counting_.census.OfPool(seen.meta.uid);
       return Add("pool",
                  name,

@@ -84,6 +84,14 @@ const WhyCase kWaitingForANode[] = {
       "could take the pod",
       "  pool all is Shared and has 8 of 8 addresses free; the extender offers them",
       "  node n1 has 0 ipv4 left for pods"}},
+    {"TheExtenderServesASharedPoolThatTheSpaceHasNotAccepted",
+     [](TestCluster& c) {
+       json status = Unschedulable();
+       status["conditions"][0]["message"] = "0/1 nodes are available: 1 no ipam.berth.dev/ipv4 address is left.";
+       c.Node("n1", 0).Pool("all", "10.56.0.0/29", {{"affinity", "Shared"}}).NotAccepted();
+       c.Pod("web-0", 0, "", {}, status);
+     },
+     {"pool all is not in the list of pools that space default has accepted"}},
     {"FreeAddressesAreInBlocksOfOtherNodes",
      [](TestCluster& c) {
        c.Node("n1", 0, {{"zone", "a"}}).Node("n2", 8, {{"zone", "b"}}).Pool("web", kOneBlock);

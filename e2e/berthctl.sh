@@ -157,6 +157,8 @@ check "it shows blocks as YAML" ends 0 'block: "10.55.0.0-26"' berthctl show blo
 check "it shows addresses as JSON" ends 0 '"pod": "kube-public/live"' berthctl show addresses -o json
 check "it draws a map, without colours where nobody sees it" ends 0 " #?!.s" berthctl show map --pool web
 check "its page is readable in a browser, also on a phone" draws_page
+check "a pool that does not exist is named" ends 2 'no pool has the name "absent"' berthctl show blocks --pool absent
+check "it tells an address that no pod gets" ends 0 "not assignable" berthctl who 10.55.0.0
 check "without arguments it says where to begin" ends 0 "berthctl show map" berthctl
 check "it tells who has an address" ends 0 kube-public/live berthctl who 10.55.0.1
 check "it tells which address a pod has" ends 0 10.55.0.2 berthctl who kube-public/dead
