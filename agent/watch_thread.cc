@@ -26,10 +26,11 @@ class WatchHandler final : public k8sclient::ReflectorHandler {
   void Upsert(json object) override { actions_.upsert(std::move(object)); }
   void Delete(json object) override { actions_.remove(std::move(object)); }
   void Failed(const Error& error, std::chrono::milliseconds wait) override {
-    spdlog::warn("watch failed path={} code={} err=\"{}\" again_in_ms={}",
+    spdlog::warn("watch failed path={} code={} err={} details={} again_in_ms={}",
                  path_,
                  berth::ToString(error.code),
-                 error.message,
+                 Quoted(error.message),
+                 Quoted(error.details),
                  wait.count());
   }
 

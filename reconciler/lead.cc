@@ -61,7 +61,7 @@ Expected<void> Elect(const Candidacy& candidacy, k8sclient::Api& api, HandOver& 
       k8sclient::RealClock(),
       {.path = path, .name = candidacy.lease_name, .identity = candidacy.identity, .note_key = kPodsSeenAnnotation});
   elector.on_failure = [](const Error& error) {
-    spdlog::warn("request about the Lease failed err={}", Quoted(error.message));
+    spdlog::warn("request about the Lease failed err={} details={}", Quoted(error.message), Quoted(error.details));
   };
   elector.note = [&hand_over] { return hand_over.reached == 0 ? std::string() : std::to_string(hand_over.reached); };
   spdlog::info("waiting for the lease lease={}/{} identity={}",

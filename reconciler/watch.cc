@@ -106,7 +106,11 @@ class Handler final : public k8sclient::ReflectorHandler {
 
   void Failed(const Error& error, std::chrono::milliseconds wait) override {
     metrics_.WatchFailed(kind_);
-    spdlog::warn("watch failed kind={} err={} wait_ms={}", kind_, Quoted(error.message), wait.count());
+    spdlog::warn("watch failed kind={} err={} details={} wait_ms={}",
+                 kind_,
+                 Quoted(error.message),
+                 Quoted(error.details),
+                 wait.count());
   }
 
  private:
