@@ -11,6 +11,7 @@
 #include "crds/block.h"
 #include "crds/names.h"
 #include "crds/object_meta.h"
+#include "crds/reservation.h"
 #include "k8sclient/clock.h"
 #include "k8sclient/server_clock.h"
 
@@ -106,6 +107,9 @@ Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods) {
     if (!pods) return std::unexpected(std::move(pods.error()));
     auto nodes = ReadAll<std::string>(api, "/api/v1/nodes", crds::NameOf, inventory.unreadable);
     if (!nodes) return std::unexpected(std::move(nodes.error()));
+    const auto read = [](const json& object) { return crds::ParseReservation(object); };
+    auto reservations = ReadAll<crds::Reservation>(api, crds::kReservationsPath, read, inventory.unreadable);
+    if (!reservations) return std::unexpected(std::move(reservations.error()));
     for (Pod& pod : *pods) {
       PodName name(pod.name_space, pod.name);
       inventory.pods.insert_or_assign(std::move(name), std::move(pod));

@@ -79,7 +79,7 @@ struct Use {
 // The part of a Pod object that berthctl needs.
 [[nodiscard]] Pod ParsePod(const nlohmann::json& object);
 
-// Reads pools, blocks and IPAllocations, and if `with_pods` also pods and nodes.
+// Reads pools, blocks and IPAllocations, and if `with_pods` also pods and nodes, and whether reservations can be read.
 // Errors: those of k8sclient::List; kForbidden names the missing right.
 [[nodiscard]] Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods);
 

@@ -19,7 +19,7 @@ constexpr const char* kWhereToBegin =
     R"(berthctl shows which pod has which address, and finds what is wrong. Begin with:
 
   berthctl show map      every address of every block, as one character
-  berthctl check         duplicates, leaks and wrong counts
+  berthctl check         duplicates, leaks, wrong counts and unusable objects
   berthctl show nodes    how many addresses each node has for pods
 
 All commands: berthctl --help
@@ -154,13 +154,13 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
   AddShow(app, options);
   AddWho(app, options);
 
-  CLI::App* check =
-      Add(app,
-          options,
-          Command::kCheck,
-          "check",
-          "Look for duplicates, leaks and wrong counts. Exit code 0: nothing is wrong; 1: something is wrong; 2: "
-          "berthctl could not find out");
+  CLI::App* check = Add(app,
+                        options,
+                        Command::kCheck,
+                        "check",
+                        "Look for duplicates, leaks, wrong counts and unusable objects. Exit code 0: nothing is wrong; "
+                        "1: something is wrong; 2: "
+                        "berthctl could not find out");
   check->footer(
       "Examples:\n  berthctl check\n  berthctl check -o json >report.json\n"
       "  berthctl check --netns /run/netns --node worker-1      # also compares with the interfaces of pods");

@@ -101,6 +101,17 @@ entry() { kubectl get ipblock 10.55.0.0-26 -o jsonpath="{.allocations.$1}"; }
 # Runs check, which waits 1 s between its two reads: only this script changes objects, so 1 s is enough.
 find_wrong() { berthctl check --settle 1 "$@"; }
 
+# The API server accepts a range that ends before it starts, but the controller cannot read it.
+unreadable_reservation() {
+  local report code=0
+  kubectl create -f - >/dev/null <<<'{"apiVersion": "ipam.berth.dev/v1alpha1", "kind": "IPReservation",
+    "metadata": {"name": "backwards"}, "spec": {"addresses": ["10.55.0.9-10.55.0.5"]}}' || return 1
+  report=$(find_wrong) || code=$?
+  kubectl delete ipreservation backwards >/dev/null || return 1
+  echo "$report"
+  [[ $code == 1 && $report == "unreadable: IPReservation backwards"* ]]
+}
+
 # A range that ends before it starts makes the pool unreadable, but the pool exists.
 unreadable_pool() {
   local report code=0
@@ -188,6 +199,7 @@ kubectl patch node worker-1 --subresource status --type merge -p '{"status": {"c
 check "it finds the entry of a pod that is gone and releases it by its report" release_by_report
 kubectl patch ippool web --subresource status --type merge -p '{"status": {"used": "2"}}' >/dev/null
 check "then nothing is wrong" ends 0 "nothing is wrong" find_wrong
+check "it finds a reservation that cannot be read" unreadable_reservation
 check "the examples of its help run" examples_run
 pod stranger worker-1 10.55.0.9
 check "it finds a pod that no entry knows" ends 1 "not-recorded: pod/kube-public/stranger 10.55.0.9" find_wrong
