@@ -49,6 +49,13 @@ stay_off_workers() {
     soon equals Pending kubectl get "${controllers[@]}" --field-selector status.phase=Pending -o 'jsonpath={.items[*].status.phase}' &&
     kubectl label node n1 "$role="
 }
+# Other service accounts cannot keep the leader from renewing its Lease.
+lease_has_berths_queue() {
+  local uid
+  uid=$(kubectl get flowschema berth -o 'jsonpath={.metadata.uid}') || return 1
+  kubectl get lease berth-controller --namespace berth-system --as system:serviceaccount:berth-system:berth-controller -v=8 2>&1 |
+    grep -iF "flowschema-uid: $uid"
+}
 # Nothing may keep a person from draining the only control-plane node, although no controller can run elsewhere.
 drains_only_control_plane() {
   kubectl drain n1 --pod-selector app.kubernetes.io/component=controller --ignore-daemonsets --delete-emptydir-data --timeout=60s
@@ -279,6 +286,7 @@ check "without control-plane nodes a controller waits" stay_off_workers
 check "it runs when there is one" both_controllers
 check "the only control-plane node can be drained" drains_only_control_plane
 check "and both controllers come back" both_controllers
+check "the Lease has berth's queue at the API server" lease_has_berths_queue
 check "the plugin is beside the others, which are as they were" plugin_is_added
 check "the agent has no capability" equals 0000000000000000 status_of berth-agent CapEff
 check "nor can it get one" equals 1 status_of berth-agent NoNewPrivs
