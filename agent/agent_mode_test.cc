@@ -341,6 +341,8 @@ TEST_F(NodeModeTest, ARetiredAgentLeavesNoNetworkNamespaceForAnAgentToLookFor) {
     for (const nlohmann::json& entry : object["allocations"]) left.insert(entry.get<std::string>());
   }
   EXPECT_EQ(left, wanted);
+  const std::string metrics = (*agent)->MetricsText();
+  EXPECT_NE(metrics.find("\nberth_agent_freed_entries_in_use_total 1\n"), std::string::npos) << metrics;
 }
 
 TEST_F(NodeModeTest, NothingThatAnAgentSentLandsAfterItRetired) {
