@@ -194,10 +194,10 @@ void Agent::ReplayJournal() {
   if (pass->written > 0 || (pass->failure && is_refusal(pass->failure->code))) is_away_ = false;
   if (!is_away_) return;
   // No write showed whether the API server is back: send a small LIST, which the server must not answer from its cache.
-  const auto answer = k8sclient::List(api_,
-                                      std::string(crds::kPoolsPath),
-                                      {.page_size = 1, .accept = k8sclient::kPartialMetadataList},
-                                      k8sclient::CallOptions::Within(kProbeMax));
+  const auto answer = k8sclient::Get(
+      api_,
+      {.path = std::string(crds::kPoolsPath), .query = {{"limit", "1"}}, .accept = k8sclient::kPartialMetadataList},
+      k8sclient::CallOptions::Within(kProbeMax));
   if (answer) is_away_ = false;
 }
 

@@ -57,5 +57,24 @@ TEST_F(WarmBlocksTest, NoBlockIsClaimedOfAPoolThatWasReplacedWhileTheWatchIsLate
   watched_.Hold("");
 }
 
+// A block of the new pool shows that the agent knows that the API server is back.
+TEST_F(WarmBlocksTest, OneRequestShowsThatTheApiServerIsBackHoweverManyPoolsThereAre) {
+  StartAgent();
+  Await([this] { return agent_->IsReady(); }, "the agent is ready");
+  std::atomic<int> further_pages = 0;
+  std::atomic<bool> is_away = true;
+  api_.SetFaults([&](const k8sclient::Request& request) {
+    const bool is_page = std::ranges::any_of(request.query, [](const auto& one) { return one.first == "continue"; });
+    if (is_page && request.path == kPools) ++further_pages;
+    return is_away && request.method == k8sclient::Method::kPost ? ApiFault::kUnavailable : ApiFault::kNone;
+  });
+  EXPECT_FALSE(agent_->Handle(Body("ADD", "c1", "p1", node::BootTimeNow(), 1)).ok);
+  is_away = false;
+  PutSmallPool("z", "10.88.0.0/24", 1);
+  Await([this] { return BlocksOf("z") == 1; }, "the agent claims a block");
+  EXPECT_EQ(further_pages, 0);
+  api_.SetFaults(nullptr);
+}
+
 }  // namespace
 }  // namespace berth::agent
