@@ -78,7 +78,8 @@ class NumberDecider::Pass {
       if (!plan.numbers.empty()) plans.push_back(std::move(plan));
     }
     for (const auto& [name, listed] : scope_.state.pods_listed) decider_.last_lists_[name] = listed.at;
-    std::erase_if(decider_.last_lists_, [this](const auto& item) { return item.second + kListKnown < now_.steady; });
+    std::erase_if(decider_.last_lists_,
+                  [this](const auto& item) { return !scope_.world.nodes.all().contains(item.first); });
     std::erase_if(decider_.lowering_, [this](const auto& item) { return !kept_.contains(item.first); });
     // First the Nodes for which pods wait. Then the others by the age of their last write, so that each Node gets its
     // turn even if more counts rise all the time than may be written. If they were never written, raises come first.

@@ -36,8 +36,6 @@ inline constexpr std::chrono::seconds kListValid{2};
 inline constexpr std::chrono::seconds kNextList{5};
 // Lists of one pass. A list counts for kListValid only, so the controller requests no more lists than it can use.
 inline constexpr std::size_t kListsMax = 40;
-// How long the controller remembers when it listed a node's pods. It lists the pods of other nodes first.
-inline constexpr std::chrono::minutes kListKnown{1};
 // Time between two writes of one Node. kCalmNodePause: if no pod waits and kLeftMin units are left before and after the
 // write.
 inline constexpr std::chrono::seconds kNodePause{1};
@@ -71,7 +69,7 @@ class NumberDecider {
   class Pass;
 
   std::map<Key, Lowering> lowering_;
-  std::map<std::string, SteadyTime> last_lists_;  // by node, of the last minute
+  std::map<std::string, SteadyTime> last_lists_;  // by node: when its pods were last listed
 };
 
 // True if more than a tenth of all nodes are not Ready. The controller then does not trust the condition Ready, and

@@ -2,6 +2,9 @@
 // When the controller writes a Node's address count, and what it does before it lowers one.
 #include "reconciler/decide_numbers.h"
 
+#include <set>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -261,8 +264,8 @@ TEST(Numbers, AreNotWrittenWhileTheNodeWaitsAfterAnError) {
   EXPECT_EQ(world.Pass(0), Lines{"0: node n1 ipv4=16"});
 }
 
-// Lists are requests to a busy API server, and a Node without a count gets no pod.
-TEST(Numbers, NeedAtMostFortyListsAtOnceAndFirstThoseOfNodesWithoutACount) {
+// Nodes n10 to n59, of which n10 to n58 show too much and need a list.
+NumbersWorld FiftyNodes() {
   NumbersWorld world({{"subnet", "10.55.0.0/20"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
   for (int i = 10; i < 60; ++i) {
     const std::string node = "n" + std::to_string(i);
@@ -271,13 +274,44 @@ TEST(Numbers, NeedAtMostFortyListsAtOnceAndFirstThoseOfNodesWithoutACount) {
   world.Pass(30);
   for (int i = 10; i < 59; ++i) world.Shows("n" + std::to_string(i), 1000);
   world.Pass(1);
-  world.Shows("n59", std::nullopt).Pass(2);
+  return world;
+}
+
+// The lists that the controller wants now.
+Lines ListsOf(NumbersWorld& world) {
   Lines lists;
   for (const std::string& line : world.world().Lines(/*relisted=*/false)) {
     if (line.starts_with("list pods ")) lists.push_back(line);
   }
+  return lists;
+}
+
+// Lists are requests to a busy API server, and a Node without a count gets no pod.
+TEST(Numbers, NeedAtMostFortyListsAtOnceAndFirstThoseOfNodesWithoutACount) {
+  NumbersWorld world = FiftyNodes();
+  world.Shows("n59", std::nullopt).Pass(2);
+  const Lines lists = ListsOf(world);
   ASSERT_EQ(lists.size(), kListsMax);
   EXPECT_EQ(lists.front(), "list pods of n59");
+}
+
+TEST(Numbers, GetTheirListsInTurnHoweverLongATurnTakes) {
+  NumbersWorld world = FiftyNodes();
+  auto& now = world.world().now.steady;
+  now += kLowerAfter;
+  std::set<std::string> listed;
+  for (int turn = 0; turn < 2; ++turn) {
+    auto& pods_listed = world.world().state.pods_listed;
+    pods_listed.clear();
+    for (const std::string& line : ListsOf(world)) {
+      const std::string node = line.substr(std::string("list pods of ").size());
+      pods_listed[node] = {.at = now, .pods = {}};
+      listed.insert(node);
+    }
+    static_cast<void>(ListsOf(world));  // sees the lists
+    now += std::chrono::minutes(10);
+  }
+  EXPECT_EQ(listed.size(), 49U);
 }
 
 TEST(Numbers, OfAHundredNodesAreWrittenAtOnceAndThenTwentyASecond) {
