@@ -66,6 +66,11 @@ class BlocksWorld {
     t_.world.nodes.Remove(name);
     return *this;
   }
+  // The API server has just refused to change the block.
+  BlocksWorld& Refuse(const std::string& name) {
+    t_.state.backoff.Failed(BlockKey(name), {.code = ErrorCode::kForbidden, .message = "x"}, t_.now.steady);
+    return *this;
+  }
   // The controller compares pods with blocks every ten seconds. Most waits are multiples of ten seconds too, so without
   // these three seconds a comparison would stand in for a decision that nobody asked for.
   void BeginEarly() {
@@ -346,6 +351,12 @@ TEST(Blocks, OfIdleNodesStayWhereTheyAreOnceBlocksAreScarce) {
   EXPECT_EQ(world.Scarce(), "True");
 }
 
+TEST(Blocks, AreGivenBackAlthoughTheApiServerRefusedThisOnce) {
+  BlocksWorld world;
+  world.Nodes(10).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2").Refuse("10.55.0.0-26");
+  EXPECT_EQ(world.Pass(80).size(), 2U);
+}
+
 TEST(Blocks, AreAlsoNeededByAFullNodeWhosePodsWait) {
   BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/30"}, {"blockSize", 32}, {"allowEdgeAddresses", true}});
   world.Nodes(2)
@@ -366,6 +377,12 @@ TEST(Blocks, AreNotNeededByNodesThatThePoolDoesNotAdmit) {
   EXPECT_EQ(world.Pass(kHour), BlockLines());
   world.Node("n3", true, {{"zone", "a"}});
   EXPECT_EQ(world.Pass(80).size(), 1U);
+}
+
+TEST(Blocks, OfASharedPoolBelongToNoNodeThatCouldBeGone) {
+  BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/24"}, {"affinity", "Shared"}});
+  world.Nodes(1).Block("10.55.0.0/26", "", {{0, "x"}});
+  EXPECT_EQ(world.Pass(kHour), BlockLines());
 }
 
 TEST(Blocks, OfADisabledPoolStay) {

@@ -101,6 +101,13 @@ TEST(Demand, MakesNoBlockForMorePodsThanANodeMayRun) {
   EXPECT_EQ(CountOf(lines, "for n2"), 0U);
 }
 
+TEST(Demand, MakesABlockForAnotherNodeIfANodeWithFreeAddressesMayRunNoMorePods) {
+  NumbersWorld world;
+  world.Node("n1", true, {}, 1).Block("10.55.0.0/29", "n1").Node("n2").Pass(10);
+  world.Waiting("w1").Waiting("w2");
+  EXPECT_EQ(CountOf(world.Pass(20), "for n2"), 1U);
+}
+
 TEST(Demand, DoesNotCountDeletedBlocksAgainstTheLimitOfANode) {
   json spec = PoolOf(30);
   spec["maxBlocksPerNode"] = 1;

@@ -217,6 +217,7 @@ TEST(BlockDrain, KeepsTheFinalizersOfOthers) {
   t.world.PutBlock(SeenAs(std::move(block)));
   const Decision decision = Drain(t, /*relisted=*/false);
   EXPECT_EQ(TestWorld::Describe(decision), Lines{"block 10.55.0.0-26 finalizers=[example.org/a,example.org/b]"});
+  EXPECT_NE(decision.wake_steady, t.now.steady) << "there is nothing more to do";
 }
 
 TEST(BlockDrain, ChangesAtMostTwoHundredBlocksInOneDecision) {

@@ -298,16 +298,25 @@ class ContestedTest : public testing::Test {
   std::string Set(std::size_t pairs, seconds since, std::size_t length = 10) {
     const std::vector<ContestedAddress> contested(pairs,
                                                   {.block = "b", .block_uid = "u", .text = std::string(length, 'x')});
-    const Now now{.unix_ms = kTestNowMs, .steady = SteadyTime(std::chrono::hours(1))};
-    wanted_.wake.reset();
+    const Now now{.unix_ms = kTestNowMs, .steady = kNow};
+    wanted_.wake = wake_;
     wanted_.has_new_counts = false;
     SetContested(wanted_, pool_, contested, {.counts_written = now.steady - since, .now = now});
     const crds::Condition* condition = crds::FindCondition(wanted_.status.conditions, kContestedCondition);
     return condition == nullptr ? "none" : condition->status + " " + condition->message;
   }
+  static constexpr SteadyTime kNow{std::chrono::hours(1)};
   SeenPool pool_;
   Wanted<crds::PoolStatus> wanted_;
+  std::optional<SteadyTime> wake_;  // when the status has to be decided again for another reason
 };
+
+TEST_F(ContestedTest, TheTextIsDecidedAgainNoLaterThanTheRestOfTheStatus) {
+  Set(7, seconds(0));
+  wake_ = kNow;
+  Set(6, seconds(1));
+  EXPECT_EQ(wanted_.wake, kNow);
+}
 
 TEST_F(ContestedTest, TheConditionIsWrittenAtOnceAndItsTextAsOftenAsCounts) {
   EXPECT_EQ(Set(0, seconds(0)), "none");
