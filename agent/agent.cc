@@ -306,7 +306,10 @@ Expected<Reply> Agent::Add(Call& call) {
   }
   if (!answer) {
     if (answer.error().code == ErrorCode::kUnavailable) is_away_ = true;
-    if (call.store.leaves_unknown_block()) WantResync();
+    if (call.store.leaves_unknown_block()) {
+      wants_resync_ = true;
+      Wake();
+    }
     return std::unexpected(answer.error());
   }
   if (warm_blocks_.NeedsRound()) Wake();

@@ -213,8 +213,6 @@ class Agent final : private BlockObserver {
   [[nodiscard]] std::unique_ptr<WatchThread> WatchBlock(const std::string& block);
   // Wakes the maintenance loop.
   void Wake();
-  // Lets the maintenance loop list the node's blocks now.
-  void WantResync();
   // Call when files of the node's directory were removed: records there again which addresses pods have whose entries
   // are not written. Errors: kUnavailable: another agent has taken over, and would not read them; kIo.
   [[nodiscard]] Expected<void> MoveNotes();
@@ -233,9 +231,6 @@ class Agent final : private BlockObserver {
                         std::chrono::nanoseconds took);
   void NoteFailedRequest(const Error& error) override;
   [[nodiscard]] bool IsStillOurs() override;
-
-  // Logs each change of whether this machine's clock differs from the API server's clock.
-  void ReportClock();
 
   // Times in entries are times of the API server's clock, so the agent compares them with this clock.
   k8sclient::ServerClock server_clock_;

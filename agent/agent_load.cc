@@ -45,6 +45,9 @@ BlockView ToView(const json& object) {
   return nullptr;
 }
 
+// Whether the error concerns only one block, which cannot be written or parsed.
+bool ConcernsOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
+
 }  // namespace
 
 void Agent::Load(const std::stop_token& stop) {

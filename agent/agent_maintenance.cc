@@ -90,7 +90,8 @@ void Agent::RunMaintenance(const std::stop_token& stop) {
     own_.ProveStandby(clock_.Now() + kStepMax);
     own_.WriteHandedOut();
     CompactJournal();
-    ReportClock();
+    if (const auto news = server_clock_.TakeNews())
+      spdlog::log(news->is_wrong ? spdlog::level::warn : spdlog::level::info, "{}", news->text);
     ClaimAhead();
     SweepCooled();
     // RenewStandby looks at each address: call it at most once a second, even if a burst of calls wakes this loop
@@ -231,11 +232,6 @@ bool Agent::IsNumberAboveBlocks() {
     }
   }
   return std::ranges::any_of(*numbers, [&](const auto& one) { return one.second > known[one.first]; });
-}
-
-void Agent::WantResync() {
-  wants_resync_ = true;
-  Wake();
 }
 
 bool Agent::FoundBlocks(std::uint64_t known, SteadyTime deadline) {

@@ -54,11 +54,6 @@ std::string Agent::MetricsText() {
   return metrics_.Text(found);
 }
 
-void Agent::ReportClock() {
-  const auto news = server_clock_.TakeNews();
-  if (news) spdlog::log(news->is_wrong ? spdlog::level::warn : spdlog::level::info, "{}", news->text);
-}
-
 void Agent::ReportOddBlocks() const {
   const std::vector<ipam::PoolView> pools = view_.AllPools();
   for (const ipam::BlockView& block : own_.Snapshot()) {

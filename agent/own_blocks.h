@@ -73,10 +73,9 @@ class OwnBlocks {
   // agent or of berth-direct can land. From then on, the addresses of the block's notes (NodeDirectory::ReadHandedOut)
   // count as handed out by this agent. Takes all other addresses off standby, except those that an agent of another
   // machine has on standby. Requires: the caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership).
-  // Errors: those of the write; kNotFound: the block is gone, or belongs to another node; kIo.
-  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline) {
-    return Fence(seen, deadline, FenceWhat::kAny);
-  }
+  // Errors: those of the write; kNotFound: the block is gone, or belongs to another node; kIo; kConflict: `is_new` says
+  // that the block was unknown a moment ago, but another thread has added it.
+  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, bool is_new = false);
   // Like Fence, for a block that was unknown a moment ago, while the agent serves calls. If another thread has added
   // the block meanwhile, succeeds without a fence: this agent may have handed out addresses since.
   [[nodiscard]] Expected<void> TakeIn(const ipam::BlockView& seen, SteadyTime deadline);
@@ -180,9 +179,6 @@ class OwnBlocks {
   // which the core made the news.
   void Deliver(Lock& lock, const agent_core::News& news) BERTH_REQUIRES(mutex_);
   void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const std::vector<node::HandedOut>& notes);
-  enum class FenceWhat : std::uint8_t { kAny, kUnknown };
-  // With kUnknown, fails with kConflict if the block is known, because another thread has added it.
-  [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, FenceWhat what);
   // Keeps `seen` if an agent of another machine wrote it. Returns the version of the block that is kept, or nullptr.
   // `seen` may show this agent's own fence, whose answer was lost.
   [[nodiscard]] ipam::BlockView KeepOfAnotherMachine(const ipam::BlockView& seen) BERTH_EXCLUDES(mutex_);

@@ -43,12 +43,12 @@ void OwnBlocks::StopIfReplaced(const ipam::Block& seen) {
 }
 
 Expected<void> OwnBlocks::TakeIn(const BlockView& seen, SteadyTime deadline) {
-  auto fenced = Fence(seen, deadline, FenceWhat::kUnknown);
+  auto fenced = Fence(seen, deadline, /*is_new=*/true);
   if (!fenced && Knows(seen->name)) return {};
   return fenced;
 }
 
-Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, FenceWhat what) {
+Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, bool is_new) {
   const auto notes = Notes()->ReadHandedOut();
   if (!notes) return std::unexpected(notes.error());
   BlockView base = seen;
@@ -59,7 +59,7 @@ Expected<void> OwnBlocks::Fence(const BlockView& seen, SteadyTime deadline, Fenc
     }
     // If another thread adds the block after this check, that thread cannot hand out an address before it has written
     // the block's next version, and then this fence meets a conflict.
-    if (what == FenceWhat::kUnknown && Knows(base->name)) {
+    if (is_new && Knows(base->name)) {
       return Fail(ErrorCode::kConflict, "a call of this agent uses block " + base->name + " already");
     }
     agent_core::Write write{.before = base, .after = *base, .asks_for_all = false, .deadline = deadline};

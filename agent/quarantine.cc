@@ -19,8 +19,6 @@
 
 namespace berth::agent {
 
-bool ConcernsOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
-
 void Quarantine::Set(Blocks blocks) {
   const Lock lock(mutex_);
   blocks_ = std::move(blocks);

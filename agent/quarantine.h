@@ -19,9 +19,6 @@
 
 namespace berth::agent {
 
-// Whether the error concerns only one block, which cannot be written or parsed.
-[[nodiscard]] bool ConcernsOneBlock(ErrorCode code);
-
 class Quarantine {
  public:
   // api, own, directory and clock must outlive this object.

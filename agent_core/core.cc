@@ -190,10 +190,7 @@ void Core::TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& no
     news.reports.push_back({.kind = Report::Kind::kStandbyNotKept, .block = {}});
 }
 
-bool Core::IsKnown(const BlockState& state) const {
-  const auto found = blocks_.find(state.view->name);
-  return found != blocks_.end() && found->second.get() == &state;
-}
+bool Core::IsKnown(const BlockState& state) const { return Find(state.view->name).get() == &state; }
 
 std::optional<Error> Core::Contested(const BlockState& state) const {
   if (!state.foreign_agent || !state.is_contested()) return std::nullopt;

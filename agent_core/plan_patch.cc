@@ -54,15 +54,7 @@ void LeaveHandedOut(const BlockState& state, const Round& round, Plan& plan) {
 }  // namespace
 
 Plan PlanPatch(const BlockState& state, const Round& round, const PlanOptions& options) {
-  Plan plan{.before = state.view,
-            .after = *state.view,
-            .applied = {},
-            .refused = {},
-            .carried = {},
-            .leaving = {},
-            .touched = {},
-            .given_back = {},
-            .standby_plan = state.standby_plan};
+  Plan plan{.before = state.view, .after = *state.view, .standby_plan = state.standby_plan};
   RestoreEntries(state, plan.after);
   AddHandedOut(state, plan.after);
   for (const PendingChange& one : round.changes) {

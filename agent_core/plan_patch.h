@@ -24,13 +24,13 @@ struct PlanOptions {
 struct Plan {
   ipam::BlockView before;
   ipam::Block after;
-  std::vector<PendingChange> applied;                    // changes of the round that the patch contains
-  std::vector<std::pair<PendingChange, Error>> refused;  // the other changes, which cannot be applied
-  ipam::OffsetSet carried;                               // handed-out addresses that the patch carries
-  ipam::OffsetSet leaving;
-  std::set<ipam::Attachment> touched;             // attachments whose entries the patch adds, changes or removes
-  std::vector<ipam::BlockOffset> given_back;      // offsets in `to_restore` that have no entry after the patch
-  std::optional<ipam::StandbyPlan> standby_plan;  // the new value of BlockState::standby_plan
+  std::vector<PendingChange> applied = {};                    // changes of the round that the patch contains
+  std::vector<std::pair<PendingChange, Error>> refused = {};  // the other changes, which cannot be applied
+  ipam::OffsetSet carried = {};                               // handed-out addresses that the patch carries
+  ipam::OffsetSet leaving = {};
+  std::set<ipam::Attachment> touched = {};         // attachments whose entries the patch adds, changes or removes
+  std::vector<ipam::BlockOffset> given_back = {};  // offsets in `to_restore` that have no entry after the patch
+  std::optional<ipam::StandbyPlan> standby_plan;   // the new value of BlockState::standby_plan
 };
 
 [[nodiscard]] Plan PlanPatch(const BlockState& state, const Round& round, const PlanOptions& options);

@@ -12,6 +12,7 @@
 #include "crds/block.h"
 #include "crds/object_meta.h"
 #include "crds/pool.h"
+#include "k8sclient/text_at.h"
 
 namespace berth::node {
 
@@ -39,12 +40,6 @@ json ToObject(const ipam::Block& block) {
 // A proof in the file: the block's UID, and the pool's resourceVersion.
 constexpr const char* kProofBlock = "block";
 constexpr const char* kProofPool = "poolVersion";
-
-// Empty: the object has no such text, for example because an earlier version of berth wrote the file.
-std::string TextIn(const json& object, const char* key) {
-  const bool has = object.is_object() && object.contains(key) && object[key].is_string();
-  return has ? object[key].get<std::string>() : std::string();
-}
 
 struct Record {
   BootNanos at = 0;
@@ -94,7 +89,8 @@ void RecentView::NotePools(const std::vector<json>& objects, BootNanos at) const
 bool RecentView::IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const {
   const auto record = is_kept_ ? Load(directory_, kProvedNote, std::chrono::nanoseconds::max()) : std::nullopt;
   return record && std::ranges::any_of(record->objects, [&](const json& proof) {
-           return TextIn(proof, kProofBlock) == block_uid && !IsOlder(pool.resource_version, TextIn(proof, kProofPool));
+           return k8sclient::TextAt(proof, kProofBlock) == block_uid &&
+                  !IsOlder(pool.resource_version, k8sclient::TextAt(proof, kProofPool));
          });
 }
 
@@ -103,7 +99,7 @@ void RecentView::NotePoolProved(const std::string& block_uid, const ipam::Pool& 
   const auto record = Load(directory_, kProvedNote, std::chrono::nanoseconds::max());
   json proofs = record ? record->objects : json::array();
   for (std::size_t i = proofs.size(); i-- > 0;) {
-    if (TextIn(proofs[i], kProofBlock) == block_uid) proofs.erase(i);
+    if (k8sclient::TextAt(proofs[i], kProofBlock) == block_uid) proofs.erase(i);
   }
   if (proofs.size() >= kProvedMax) proofs.erase(0);
   proofs.push_back({{kProofBlock, block_uid}, {kProofPool, pool.resource_version}});
