@@ -101,7 +101,7 @@ std::string Yaml(const Json& rows) {
   return std::string(emitter.c_str()) + "\n";
 }
 
-// What an address without an entry is, for the column `state`.
+// Returns the text of the column `state` for an address that has no entry.
 const char* StateWithoutEntry(const Inventory& inventory, const ipam::Block& block, ipam::Address address) {
   if (block.standby.contains(static_cast<ipam::BlockOffset>(block.cidr.OffsetOf(address)))) return "standby";
   const SeenPool* const seen = inventory.FindPool(block.pool_uid);
