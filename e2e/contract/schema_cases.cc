@@ -173,12 +173,6 @@ const std::vector<ContractCase>& SchemaCases() {
       {"AReservationIsOfAddresses",
        [](ContractClient& client) { return Creation(client, Reservation(client), "/spec/addresses", {"10.55.0.07"}); },
        "422 Invalid spec.addresses[0]"},
-      {"AReservationHasOneHolder",
-       [](ContractClient& client) {
-         const json holder = {{"namespace", "default"}, {"pod", "a"}, {"statefulSet", "b"}};
-         return Creation(client, Reservation(client), "/spec/holder", holder);
-       },
-       "422 Invalid spec.holder"},
   };
   return kCases;
 }

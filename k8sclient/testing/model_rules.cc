@@ -4,7 +4,6 @@
 #include "k8sclient/testing/model_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -133,11 +132,6 @@ bool OffsetsLieInside(const json& self, const json& /*old*/) {
   });
 }
 
-bool HasOneHolder(const json& self, const json& /*old*/) {
-  return std::ranges::count_if(std::array{"pod", "statefulSet", "mac"},
-                               [&](const char* key) { return self.contains(key); }) == 1;
-}
-
 bool SaysAddressesTwice(const json& self, const json& /*old*/) {
   const auto texts = SplitAt(self.at("ips").get<std::string>(), ',');
   const json& addresses = self.at("addresses");
@@ -211,9 +205,6 @@ constexpr KnownRule kRules[] = {
            self.items(), [](const auto& label) { return !label.key().empty() && label.key().size() <= kLabelKeyMax; });
      }},
     {"self.operator in ['In', 'NotIn'] ? has(self.values)", ValuesFit},
-    {"(has(self.pod) ? 1 : 0) + (has(self.statefulSet) ? 1 : 0) + (has(self.mac) ? 1 : 0) == 1", HasOneHolder},
-    {"has(self.namespace) != has(self.mac)",
-     [](const json& self, const json&) { return self.contains("namespace") != self.contains("mac"); }},
     {"(has(self.pools) ? self.pools : 0) == (has(self.accepted)",
      [](const json& self, const json&) { return self.value("pools", std::size_t{0}) == SizeAt(self, "accepted"); }},
     {"size(self.ips.split(',')) == size(self.addresses)", SaysAddressesTwice},
