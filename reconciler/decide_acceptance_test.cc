@@ -91,6 +91,12 @@ const AcceptanceCase kAcceptanceCases[] = {
      },
      {"web"},
      "x BlockSizeConflict create it with blockSize 26, or"},
+    {"ASubnetAsLargeAsTheOthersBlocksCanHaveTheOthersSize",
+     [](TestWorld& t) {
+       t.Pool("web", kWeb).Pool("x", {{"subnet", "10.55.0.0/26"}, {"blockSize", 28}}).Space("default", {"web"});
+     },
+     {"web"},
+     "x BlockSizeConflict create it with blockSize 26, or"},
     {"ASubnetSmallerThanTheOthersBlocksIsToldToGoElsewhere",
      [](TestWorld& t) { t.Pool("web", kWeb).Pool("x", {{"subnet", "10.55.0.0/28"}}).Space("default", {"web"}); },
      {"web"},
@@ -333,6 +339,18 @@ TEST(Acceptance, AnAcceptedPoolThatBecomesInvalidStaysInTheListButIsNotReady) {
   t.Pool("web", {{"subnet", "10.55.0.0/24"}, {"exclude", {"10.55.0.0/24"}}}, {.is_ready = true});
   EXPECT_THAT(t.Lines(/*relisted=*/true), Contains("pool web ready=False/NothingAssignable withheld=[]"));
   EXPECT_EQ(NamesIn(AcceptanceOf(t).accepted), Lines{"web"});
+}
+
+// A smaller subnet is one block with every blockSize.
+TEST(Acceptance, TheRemedyForABlockLeftOverNamesItsSizeUnlessTheSubnetIsSmaller) {
+  const std::string another_size = ", or delete this pool and create it with blockSize 26";
+  for (const auto& [subnet, want] : std::map<std::string, std::string>{
+           {"10.55.0.0/24", another_size}, {"10.55.0.0/26", another_size}, {"10.55.0.0/28", ""}}) {
+    TestWorld t;
+    t.Pool("x", {{"subnet", subnet}, {"blockSize", 28}}).Space("default", {}).Block("10.55.0.0/26", "gone", {});
+    EXPECT_THAT(AcceptanceOf(t).refused.at("x").message,
+                testing::EndsWith("(kubectl get ipblock 10.55.0.0-26)" + want));
+  }
 }
 
 TEST(Acceptance, AReadyPoolIsNotRefusedUnlessTheWorldIsRelisted) {

@@ -303,6 +303,72 @@ TEST_F(AllocationsTest, NothingIsDoneBeforeTheObjectsAreListed) {
   EXPECT_EQ(Lines(), kMade);
 }
 
+// The watch of IPAllocations may show the objects before the controller knows who holds addresses.
+TEST_F(AllocationsTest, AnObjectFromBeforeTheHoldersWereKnownIsDeletedThen) {
+  world_.world.knows_holders = false;
+  Make();
+  EXPECT_EQ(Lines(), Texts{});
+  world_.world.knows_holders = true;
+  EXPECT_EQ(Lines(), kUnmade);
+}
+
+TEST_F(AllocationsTest, AnEntryWithoutAPodHidesNoEntryBehindIt) {
+  const std::string nobody = std::string("-/- - ") + kAttachment + " i=eth0 t=1";
+  world_.Block("10.55.0.0/26", "web", {{1, nobody}, {3, Entry(kTestNowMs)}});
+  Lines();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), Texts{std::string("make default/") + kName + " [10.55.0.3]"});
+  Make();
+  Lines();
+  world_.Block("10.55.0.0/26", "web", {});
+  EXPECT_EQ(Lines(), kUnmade);
+}
+
+TEST_F(AllocationsTest, AnEntryOfAnotherPodOfTheNameHidesNoEntryBehindIt) {
+  std::string earlier = Entry(kTestNowMs);
+  earlier.replace(earlier.find("u-1"), 3, "u-0");
+  world_.Block("10.55.0.0/26", "web", {{1, earlier}, {3, Entry(kTestNowMs)}});
+  Lines();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), Texts{std::string("make default/") + kName + " [10.55.0.3]"});
+}
+
+TEST_F(AllocationsTest, AnEntryWithoutAUidDoesNotCount) {
+  std::string unknown = Entry(kTestNowMs);
+  unknown.replace(unknown.find("u-1"), 3, "-");
+  world_.Block("10.55.0.0/26", "web", {{3, unknown}});
+  Lines();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), Texts{});
+}
+
+TEST_F(AllocationsTest, AnEntryThatAnotherNodeWroteHidesNoEntryBehindIt) {
+  world_.Block("10.55.0.0/26", "web", {{3, Entry(kTestNowMs)}}, {.node = "n2"});
+  HoldSecond();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), Texts{std::string("make default/") + kName + " [2001:db8::5]"});
+}
+
+TEST_F(AllocationsTest, AnObjectThatChangedHidesNoDeletedObjectBehindIt) {
+  Hold();
+  Make();
+  Pass(seconds(60));
+  Lines();
+  world_.world.allocations.Put({.name_space = "another", .name = kName, .uid = "b", .attachment = kAttachment});
+  world_.world.allocations.Remove(std::string("default/") + kName);
+  EXPECT_EQ(Lines(), Texts{std::string("unmake another/") + kName});
+  Pass(seconds(4));
+  EXPECT_EQ(Lines(), Texts{std::string("unmake another/") + kName}) << "the watch of pods may lag";
+}
+
+TEST_F(AllocationsTest, AnObjectListsItsAddressesInOrder) {
+  world_.Block("10.55.0.0/26", "web", {{3, Entry(kTestNowMs)}});
+  world_.Block("9.0.0.0/26", "web", {{3, Entry(kTestNowMs)}});
+  Lines();
+  Pass(seconds(2));
+  EXPECT_EQ(Lines(), Texts{std::string("make default/") + kName + " [9.0.0.3,10.55.0.3]"});
+}
+
 class ManyAllocationsTest : public AllocationsTest {
  protected:
   ManyAllocationsTest() {
@@ -336,6 +402,7 @@ TEST_F(ManyAllocationsTest, AreMadeInSeveralPasses) {
     made.insert(lines.begin(), lines.end());
   }
   EXPECT_EQ(made.size(), 256U) << "all have their turn, though none was made";
+  EXPECT_EQ(world_.Decide(/*relisted=*/false).wake_steady, world_.now.steady + std::chrono::milliseconds(100));
 }
 
 TEST_F(ManyAllocationsTest, AreAsManyInAPassAsWithoutOtherActions) {
@@ -365,10 +432,16 @@ TEST_F(ManyAllocationsTest, AddNoActionBeforeTheirBackOffEnds) {
 // A client that may write a block may write these entries; the API server would refuse an IPAllocation for them.
 TEST_F(AllocationsTest, AnAttachmentWithMoreEntriesThanAnObjectCanListGetsNone) {
   std::map<ipam::BlockOffset, std::string> entries;
-  for (ipam::BlockOffset offset = 1; offset <= crds::kAllocationAddressesMax + 1; ++offset) {
+  for (ipam::BlockOffset offset = 1; offset <= crds::kAllocationAddressesMax; ++offset) {
     entries[offset] = Entry(kTestNowMs);
   }
   world_.Block("10.55.0.0/26", "web", entries);
+  Lines();
+  Pass(seconds(3));
+  EXPECT_EQ(Lines().size(), 1U);
+  entries[crds::kAllocationAddressesMax + 1] = Entry(kTestNowMs);
+  world_.Block("10.55.0.0/26", "web", entries);
+  Lines();
   Pass(seconds(3));
   EXPECT_EQ(Lines(), Texts{});
 }

@@ -90,12 +90,12 @@ class BlockPass {
     left += static_cast<Uint128>(std::ranges::count_if(blocks, [&](const OwnedBlock& one) {
       return one.is_going && one.seen->IsEmpty(now_.unix_ms) && !pod_addresses_.AreLostIn(*one.seen->block);
     }));
-    std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
+    const std::map<std::string, Claimer> claimers = ClaimersOf(pool, blocks);
     // Use the larger of the two numbers, not the sum: both numbers may count the same node, once because it has no
     // block yet and once because its waiting pods lack a block.
-    auto wanting = std::max(lack.blocks, static_cast<std::size_t>(std::ranges::count_if(claimers, [](const auto& item) {
-                              return item.second.WantsBlock();
-                            })));
+    const auto wanting = std::max(lack.blocks,
+                                  static_cast<std::size_t>(std::ranges::count_if(
+                                      claimers, [](const auto& item) { return item.second.WantsBlock(); })));
     const auto urgent =
         UrgentOf(lack) + static_cast<std::size_t>(std::ranges::count_if(
                              claimers, [this](const auto& item) { return item.second.IsUrgent(now_.steady); }));
@@ -118,10 +118,7 @@ class BlockPass {
       }
       if (pod_addresses_.AreLostIn(*candidate.block->block)) continue;
       if (scope_.demand.MayStillDraw(candidate.block->name, now_.steady)) continue;
-      if (!Leave(uid, *candidate.block)) continue;
-      ++left;
-      const auto owner = claimers.find(candidate.block->block->node);
-      if (owner != claimers.end() && --owner->second.blocks == 0) ++wanting;
+      if (Leave(uid, *candidate.block)) ++left;
     }
   }
 

@@ -58,6 +58,10 @@ class BlocksWorld {
     t_.world.pods.Put({.name_space = "default", .name = name, .uid = "u-1", .node = node}, t_.now.steady);
     return *this;
   }
+  BlocksWorld& UnreadableBlock(const std::string& name) {
+    t_.UnreadableBlock(name, "uid-of-web");
+    return *this;
+  }
   BlocksWorld& RemoveBlock(const std::string& name) {
     t_.world.RemoveBlock(name);
     return *this;
@@ -194,6 +198,20 @@ const BlocksCase kBlocksCases[] = {
      [](BlocksWorld& w) { w.Nodes(10).Block("10.55.0.0/26", "n1").PodWith("n2", "10.55.0.7"); },
      kHour,
      "delete block 10.55.0.0-26",
+     60,
+     75},
+    {"OneOfWhichAPodHasAnAddressWithoutAnEntryDoesNotKeepTheNext",
+     [](BlocksWorld& w) {
+       w.Nodes(10).Block("10.55.0.0/26", "n1").PodWith("n1", "10.55.0.7").Block("10.55.0.64/26", "n2");
+     },
+     kHour,
+     "delete block 10.55.0.64-26",
+     60,
+     75},
+    {"OneThatCannotBeReadDoesNotKeepTheNext",
+     [](BlocksWorld& w) { w.Nodes(10).UnreadableBlock("10.55.0.0-26").Block("10.55.0.64/26", "n1"); },
+     kHour,
+     "delete block 10.55.0.64-26",
      60,
      75},
     {"OneThatNobodyUnderstandsStays",
@@ -357,6 +375,13 @@ TEST(Blocks, AreGivenBackAlthoughTheApiServerRefusedThisOnce) {
   EXPECT_EQ(world.Pass(80).size(), 2U);
 }
 
+TEST(Blocks, AreGivenBackWhileTheApiServerRefusesToDeleteAnother) {
+  BlocksWorld world;
+  world.Nodes(10).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2").Pass(50);
+  for (int i = 0; i < 10; ++i) world.Refuse("10.55.0.0-26");
+  EXPECT_EQ(WithoutTimes(world.Pass(27), 8, 27), "delete block 10.55.0.64-26");
+}
+
 TEST(Blocks, AreAlsoNeededByAFullNodeWhosePodsWait) {
   BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/30"}, {"blockSize", 32}, {"allowEdgeAddresses", true}});
   world.Nodes(2)
@@ -385,10 +410,22 @@ TEST(Blocks, OfASharedPoolBelongToNoNodeThatCouldBeGone) {
   EXPECT_EQ(world.Pass(kHour), BlockLines());
 }
 
+TEST(Blocks, OfASharedPoolStay) {
+  BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/24"}, {"affinity", "Shared"}});
+  world.Nodes(10).Block("10.55.0.0/26", "");
+  EXPECT_EQ(world.Pass(kHour), BlockLines());
+}
+
 TEST(Blocks, OfADisabledPoolStay) {
   BlocksWorld world(Reclaim::kOn, {{"subnet", "10.55.0.0/24"}, {"disabled", true}});
-  world.Nodes(10).Block("10.55.0.0/26", "n1");
+  world.Twin().Nodes(10).Block("10.55.0.0/26", "n1");
   EXPECT_EQ(world.Pass(kHour), BlockLines());
+}
+
+TEST(Blocks, AreNotScarceIfOneIsLeftForEachNode) {
+  BlocksWorld world;
+  world.Nodes(4).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2").Pass(80);
+  EXPECT_NE(world.Scarce(), "True");
 }
 
 TEST(Blocks, StayIfReclaimingIsOff) {

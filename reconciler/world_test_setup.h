@@ -131,7 +131,11 @@ class TestWorld {
   // Decides as if the controller had just asked for the version of Leases.
   [[nodiscard]] Decision Decide(bool relisted) {
     state.leases = ControllerState::LeasesAsked{.asked = now.steady, .version = leases_version};
-    return decider.Decide(world, state, now, relisted);
+    Decision decision = decider.Decide(world, state, now, relisted);
+    // With an earlier time, the controller would decide again and again without a pause.
+    EXPECT_GE(decision.wake_steady.value_or(now.steady), now.steady);
+    EXPECT_GE(decision.wake_unix_ms.value_or(now.unix_ms), now.unix_ms);
+    return decision;
   }
   [[nodiscard]] std::vector<std::string> Lines(bool relisted) { return Describe(Decide(relisted)); }
 
