@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes get a block because pods wait, when a block goes on to another node, and what a new block has in it.
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -152,6 +153,87 @@ TEST(DemandOfManyGroups, TakesABlockFromAnotherNodeWhileOtherGroupsHaveTheirTurn
   const Lines lines = world.Waiting("w", In("b")).Pass(30);
   EXPECT_EQ(SecondsOf(lines, "delete block").size(), 1U);
   EXPECT_EQ(SecondsOf(lines, "for n2").size(), 1U);
+}
+
+// The pools are in the order of their UIDs.
+TEST(Demand, IsMetByThePoolOfTheResourceThatHasBlocksLeft) {
+  NumbersWorld world;
+  TestWorld& t = world.world();
+  t.Pool("a", {{"subnet", "10.66.0.0/29"}, {"blockSize", 29}, {"resource", "ipv4"}}, {.is_ready = true});
+  t.Space("default", {"v4", "a"}).Block("10.66.0.0/29", "a", {{3, kHeldEntry}}, {.node = "n2"});
+  world.Node("n1").Node("n2", /*is_ready=*/false).Pass(10);
+  EXPECT_EQ(SecondsOf(world.Waiting("w").Pass(10), "create block 10.55.").size(), 1U);
+}
+
+TEST(Demand, PassesOverNodesThatThePoolDoesNotAdmit) {
+  NumbersWorld world({{"subnet", "10.55.0.0/24"}, {"nodeSelector", {{"matchLabels", {{"zone", "b"}}}}}});
+  world.Node("n1").Node("n2", true, {{"zone", "b"}}).Pass(10);
+  EXPECT_THAT(SecondsOf(world.Waiting("w").Pass(10), "for n2"), testing::ElementsAre(2));
+}
+
+TEST(Demand, MakesOnlyTheBlockOfTheResourceThatTheNodeLacks) {
+  NumbersWorld world;
+  world.world().Pool("other", {{"subnet", "10.66.0.0/29"}, {"resource", "other"}}, {.is_ready = true});
+  world.world().Space("default", {"v4", "other"});
+  world.Node("n1").Block("10.55.0.0/29", "n1").Pass(10);
+  const Lines lines = world.WaitingFor("w", {{"ipv4", 1}, {"other", 1}}).Pass(10);
+  EXPECT_EQ(SecondsOf(lines, "create block 10.66.0.0-29").size(), 1U);
+  EXPECT_EQ(SecondsOf(lines, "create block").size(), 1U);
+}
+
+TEST(Demand, CountsTheBlocksOfANodeBehindABlockThatCannotBeRead) {
+  NumbersWorld world({{"subnet", "10.55.0.0/24"}, {"blockSize", 29}, {"maxBlocksPerNode", 1}});
+  world.world().UnreadableBlock("10.55.0.0-29", "uid-of-v4");
+  world.Node("n1").Full("10.55.0.8/29", "n1").Pass(10);
+  EXPECT_THAT(SecondsOf(world.Waiting("w").Pass(10), "create block"), testing::IsEmpty());
+}
+
+TEST(Demand, OfDifferentNodesBeginsWithDifferentBlocks) {
+  std::set<std::string> created;
+  for (const char* node : {"n1", "n2", "n3", "n4", "n5"}) {
+    NumbersWorld world;
+    world.Node(node).Pass(10);
+    for (const std::string& line : world.Waiting("w").Pass(3)) {
+      if (line.contains("create block")) created.insert(line.substr(0, line.find(" for ")));
+    }
+  }
+  EXPECT_GT(created.size(), 1U);
+}
+
+// Two groups lack blocks of one pool. One block is enough for the first group.
+TEST(Demand, OfTwoGroupsTakesAsManyBlocksAsTheLargerOneNeeds) {
+  for (const char* large : {"a", "b"}) {
+    NumbersWorld world({{"subnet", "10.55.0.0/27"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
+    world.Node("n1").Node("n2", true, {{"zone", "a"}}).Node("n3", true, {{"zone", "b"}});
+    for (const char* cidr : {"10.55.0.0/29", "10.55.0.8/29", "10.55.0.16/29", "10.55.0.24/29"}) world.Block(cidr);
+    world.Pass(70);
+    for (const std::string zone : {"a", "b"}) {
+      for (int i = 0; i < (zone == large ? 20 : 1); ++i) world.Waiting(zone + std::to_string(i), In(zone));
+    }
+    EXPECT_EQ(SecondsOf(world.Pass(14), "delete block").size(), 3U) << large;
+  }
+}
+
+// Ten seconds after the first pod began to wait, the block begins to leave. Its node stops counting it some seconds
+// later.
+TEST(Demand, CountsTheTimeOfThePodThatHasWaitedLongest) {
+  const std::vector<std::pair<std::string, std::string>> pods[] = {
+      {{"z", "b"}, {"a", "b"}}, {{"a", "b"}, {"z", "b"}}, {{"z", "b"}, {"a", "c"}}, {{"z", "c"}, {"a", "b"}}};
+  for (const auto& waiting : pods) {
+    NumbersWorld world(kOneBlock);
+    world.Node("n1").Node("n2", true, {{"zone", "b"}}).Node("n3", true, {{"zone", "c"}}).Block("10.55.0.0/29", "n1");
+    world.Pass(28);
+    world.Waiting(waiting[0].first, In(waiting[0].second)).Pass(5);
+    world.Waiting(waiting[1].first, In(waiting[1].second));
+    EXPECT_THAT(SecondsOf(world.Pass(20), "node n1 ipv4=none"), testing::ElementsAre(10)) << waiting[0].first;
+  }
+}
+
+TEST(Demand, GivesANewPodThirtySecondsForTheRoomThatIsThere) {
+  NumbersWorld world;
+  world.Node("n1", true, {{"zone", "a"}}).Block("10.55.0.0/29", "n1").Node("n2", true, {{"zone", "a"}});
+  world.Waiting("old", In("nowhere")).Pass(100);
+  EXPECT_THAT(SecondsOf(world.Waiting("new", In("a")).Pass(60), "for n2"), testing::ElementsAre(30));
 }
 
 TEST(Demand, MakesABlockWithoutCountingReservedAddressesAndAddsTheirEntries) {

@@ -84,12 +84,14 @@ TEST(Demand, OfManyPodsMakesAsManyBlocksAsTheyNeed) {
 }
 
 TEST(Demand, MakesNoMoreBlocksThanANodeMayHave) {
-  json spec = PoolOf(30);
-  spec["maxBlocksPerNode"] = 2;
-  NumbersWorld world(spec);
-  world.Node("n1").Pass(10);
-  for (int i = 0; i < 100; ++i) world.Waiting("w" + std::to_string(i));
-  EXPECT_EQ(CountOf(world.Pass(20), "create block"), 2U);
+  for (const std::size_t limit : {1U, 2U}) {
+    json spec = PoolOf(30);
+    spec["maxBlocksPerNode"] = limit;
+    NumbersWorld world(spec);
+    world.Node("n1").Pass(10);
+    for (int i = 0; i < 100; ++i) world.Waiting("w" + std::to_string(i));
+    EXPECT_EQ(CountOf(world.Pass(20), "create block"), limit);
+  }
 }
 
 TEST(Demand, MakesNoBlockForMorePodsThanANodeMayRun) {
