@@ -171,8 +171,9 @@ TEST(Demand, OfAPodThatNeedsTwoBlocksTakesTheMissingBlockFromAnotherNode) {
 }
 
 TEST(Demand, OfAPodThatLacksExactlyABlockTakesOneFromAnotherNode) {
-  NumbersWorld world(PoolOf(2));
-  world.Full("10.55.0.0/29", "n1").Node("n1", true, {{"zone", "b"}}).Node("n2").Block("10.55.0.8/29", "n2").Pass(70);
+  NumbersWorld world(PoolOf(3));
+  world.Full("10.55.0.0/29", "n1").Node("n1", true, {{"zone", "b"}}).Node("n2").Block("10.55.0.8/29", "n2");
+  world.Block("10.55.0.16/29", "n2").Pass(70);
   const Lines lines = world.Waiting("w", On("b"), 8).Pass(28);
   EXPECT_EQ(CountOf(lines, "delete block"), 1U);
   EXPECT_EQ(CountOf(lines, "for n1"), 1U);
@@ -225,8 +226,37 @@ TEST(Demand, OfManyPodsTakesAsManyBlocksAtOnceAsTheyNeed) {
   world.Node("n1").Node("n3", true, {{"zone", "b"}}).Full("10.55.0.0/29", "n3");
   for (const char* cidr : {"10.55.0.8/29", "10.55.0.16/29", "10.55.0.24/29", "10.55.0.32/29"}) world.Block(cidr, "n1");
   world.Pass(70);
-  for (int i = 0; i < 20; ++i) world.Waiting("w" + std::to_string(i), On("b"));
+  for (int i = 0; i < 24; ++i) world.Waiting("w" + std::to_string(i), On("b"));
   EXPECT_EQ(CountOf(world.Pass(14), "delete block"), 3U);
+}
+
+TEST(Demand, OfManyPodsThatRequestTwoUnitsTakesAsManyBlocksAtOnceAsTheyNeed) {
+  NumbersWorld world(PoolOf(4));
+  world.Node("n1").Node("n3", true, {{"zone", "b"}});
+  for (const char* cidr : {"10.55.0.0/29", "10.55.0.8/29", "10.55.0.16/29", "10.55.0.24/29"}) world.Block(cidr, "n1");
+  world.Pass(70);
+  for (int i = 0; i < 12; ++i) world.Waiting("w" + std::to_string(i), On("b"), 2);
+  EXPECT_EQ(CountOf(world.Pass(14), "delete block"), 3U);
+}
+
+TEST(Demand, OfTwoPodsThatLackTwoBlocksEachTakesTheBlocksOfOneAtOnce) {
+  NumbersWorld world(PoolOf(4));
+  world.Node("n1").Node("n3", true, {{"zone", "b"}});
+  for (const char* cidr : {"10.55.0.0/29", "10.55.0.8/29", "10.55.0.16/29", "10.55.0.24/29"}) world.Block(cidr, "n1");
+  world.Pass(70);
+  EXPECT_EQ(CountOf(world.Waiting("w0", On("b"), 16).Waiting("w1", On("b"), 16).Pass(14), "delete block"), 2U);
+}
+
+// The pool of the other resource comes first, in the order of the UIDs.
+TEST(Demand, TakesNoBlockOfAnotherResource) {
+  NumbersWorld world(PoolOf(1));
+  TestWorld& t = world.world();
+  t.Pool("a", {{"subnet", "10.66.0.0/29"}, {"blockSize", 29}, {"resource", "other"}}, {.is_ready = true});
+  t.Space("default", {"v4", "a"}).Block("10.66.0.0/29", "a", {}, {.node = "n1"});
+  world.Node("n1").Node("n3", true, {{"zone", "b"}}).Block("10.55.0.0/29", "n1").Pass(30);
+  const Lines lines = world.Waiting("w", On("b")).Pass(28);
+  EXPECT_EQ(CountOf(lines, "delete block 10.55.0.0-29"), 1U);
+  EXPECT_EQ(CountOf(lines, "delete block"), 1U);
 }
 
 TEST(Demand, KeepsOnlyTheBlockThatABoundPodOfTheNodeNeeds) {
@@ -239,7 +269,7 @@ TEST(Demand, KeepsOnlyTheBlockThatABoundPodOfTheNodeNeeds) {
 }
 
 TEST(Demand, OfAPodThatLacksTwoBlocksTakesBothOrNone) {
-  for (const bool are_both_empty : {true, false}) {
+  for (const auto& [are_both_empty, units] : {std::pair(true, 16), {false, 16}, {true, 9}, {false, 9}}) {
     NumbersWorld world(PoolOf(3));
     world.Node("n1")
         .Node("n2")
@@ -248,7 +278,7 @@ TEST(Demand, OfAPodThatLacksTwoBlocksTakesBothOrNone) {
         .Block("10.55.0.8/29", "n1");
     are_both_empty ? world.Block("10.55.0.16/29", "n2") : world.Full("10.55.0.16/29", "n2");
     world.Pass(70);
-    EXPECT_EQ(CountOf(world.Waiting("w", On("b"), 16).Pass(20), "delete block"), are_both_empty ? 2U : 0U);
+    EXPECT_EQ(CountOf(world.Waiting("w", On("b"), units).Pass(20), "delete block"), are_both_empty ? 2U : 0U);
   }
 }
 
@@ -258,6 +288,22 @@ TEST(Demand, TakesNoBlockForANodeThatMayHaveNoMore) {
   NumbersWorld world(spec);
   world.Node("n1", true, {{"zone", "b"}}).Full("10.55.0.0/29", "n1").Node("n2").Block("10.55.0.8/29", "n2").Pass(70);
   EXPECT_EQ(world.Waiting("w", On("b")).Pass(60), Lines());
+}
+
+TEST(Demand, TakesABlockForANodeThatMayHaveOneMore) {
+  json spec = PoolOf(2);
+  spec["maxBlocksPerNode"] = 2;
+  NumbersWorld world(spec);
+  world.Node("n1", true, {{"zone", "b"}}).Full("10.55.0.0/29", "n1").Node("n2").Block("10.55.0.8/29", "n2").Pass(70);
+  EXPECT_EQ(CountOf(world.Waiting("w", On("b")).Pass(60), "delete block"), 1U);
+}
+
+TEST(Demand, TakesNoSecondBlockForANodeThatMayHaveOne) {
+  json spec = PoolOf(2);
+  spec["maxBlocksPerNode"] = 1;
+  NumbersWorld world(spec);
+  world.Node("n1", true, {{"zone", "b"}}).Node("n2").Block("10.55.0.8/29", "n2").Pass(70);
+  EXPECT_EQ(world.Waiting("w", On("b"), 16).Pass(60), Lines());
 }
 
 TEST(Demand, KeepsALeavingBlockIfAPodIsBoundToItsNode) {
