@@ -74,6 +74,11 @@ const StateCase kStateCases[] = {
      false,
      AddressState::kContested},
     {"OfAPodThatNobodyKnows", "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1", false, false, AddressState::kLeftAlone},
+    {"OfAPodWithoutAName",
+     "default/- - 0123456789ab-0123456789abcdef i=eth0 t=1",
+     false,
+     false,
+     AddressState::kLeftAlone},
     {"OnStandby", "", true, false, AddressState::kLeftAlone},
     {"Reserved", "! r", false, false, AddressState::kLost},
     {"NotUnderstood", "what is this", false, false, AddressState::kLeftAlone},
@@ -98,6 +103,7 @@ TEST_P(DualStackPodTest, IsLostInTheBlockThatLacksItsAddress) {
   SeenPod pod = LivePod();
   pod.addresses.push_back(ipam::Address::Parse("2001:db8::5").value());
   t.world.pods.Put(pod, t.now.steady);
+  t.world.pods.Put({.name_space = "default", .name = "a", .uid = "a", .node = "n1"}, t.now.steady);
   const auto put = [&](const char* cidr, ipam::BlockOffset offset, const std::string& entry) {
     t.Block(
         cidr, "web", entry.empty() ? std::map<ipam::BlockOffset, std::string>{} : std::map{std::pair(offset, entry)});
@@ -170,6 +176,33 @@ TEST_F(LostTest, AnEntryThatSomebodyRemovedIsPutBackAfterAMinute) {
   Pass(seconds(20));
   EXPECT_THAT(PutBacks(),
               ElementsAre("put back 10.55.0.0-26 10.55.0.3=default/web 000000000000-1111111122223333 of n1"));
+}
+
+TEST_F(LostTest, NothingIsPutBackIntoABlockThatCannotBeReadAnyMore) {
+  PutBlock({});
+  Pass(seconds(30));
+  t_.UnreadableBlock("10.55.0.0-26", "uid-of-web");
+  Pass(seconds(60));
+  EXPECT_THAT(PutBacks(), IsEmpty());
+}
+
+TEST_F(LostTest, AnEntryIsPutBackWithTheTimeOfTheDecision) {
+  PutBlock({});
+  const auto entry = EntryOf(LivePod(), *t_.world.blocks().at("10.55.0.0-26").block, t_.now);
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(entry->since_ms, kTestNowMs);
+}
+
+TEST_F(LostTest, TheEntryOfTheSecondFamilyIsAlsoPutBack) {
+  SeenPod pod = LivePod();
+  pod.addresses.push_back(ipam::Address::Parse("2001:db8::5").value());
+  t_.world.pods.Put(pod, t_.now.steady);
+  t_.UnreadableBlock("10.54.0.0-26", "uid-of-web");
+  PutBlock({{3, kMine}});
+  t_.Block("2001:db8::/122", "web6", {});
+  Pass(seconds(80));
+  EXPECT_THAT(PutBacks(),
+              ElementsAre("put back 2001-db8---122 2001:db8::5=default/web 000000000000-1111111122223333 of n1"));
 }
 
 TEST_F(LostTest, AnEntryThatSomebodyRemovedJustAfterAComparisonIsAlsoPutBack) {
