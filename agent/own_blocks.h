@@ -129,7 +129,8 @@ class OwnBlocks {
   [[nodiscard]] std::vector<ipam::OpenIntent> InDoubt(const ipam::Attachment& attachment) const;
   void CloseIntent(const ipam::OpenIntent& intent);
 
-  // Takes a version of a block that a list or read showed, because another program may have written the block.
+  // Takes a version of a block that a list or read showed, because another program may have written the block. Writes
+  // the block if entries have to be restored, or if the block needs a fence.
   void Observe(const ipam::BlockView& seen, SteadyTime deadline);
   // Takes a version from a watch, which also shows this agent's own writes. Reads the block if the version is newer
   // than the known one.
@@ -207,8 +208,6 @@ class OwnBlocks {
   void StopIfReplaced(const ipam::Block& seen);
   // Takes the answer to a read that began when this agent knew the version `known`.
   void ObserveRead(const ipam::BlockView& read, std::uint64_t known, SteadyTime deadline);
-  // If entries have to be restored or the block needs a fence, writes the block.
-  void WriteAgain(const StatePointer& state, SteadyTime deadline);
 
   k8sclient::Api& api_;
   k8sclient::Clock& clock_;

@@ -176,7 +176,16 @@ bool OwnBlocks::Learn(const StatePointer& state, const BlockView& seen) {
 
 void OwnBlocks::Observe(const BlockView& seen, SteadyTime deadline) {
   const StatePointer state = FindState(seen->name);
-  if (state != nullptr && Learn(state, seen)) WriteAgain(state, deadline);
+  if (state == nullptr || !Learn(state, seen)) return;
+  {
+    const Lock lock(mutex_);
+    // A batch under way keeps the later version until its end (KeepUntilEnd). After that, WriteHandedOut writes the
+    // block.
+    if (state->is_sending || !core_.HasToWrite(*state)) return;
+  }
+  // The empty change makes a patch, which carries the entries to restore and the fence. If the patch fails,
+  // WriteHandedOut tries again.
+  static_cast<void>(WriteIn(state, {}, deadline));
 }
 
 void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, SteadyTime deadline) {
@@ -192,18 +201,6 @@ void OwnBlocks::ObserveVersion(const std::string& name, std::uint64_t version, S
   }
   // If this read fails, the block's next write (a conflict) or the next resync finds the version.
   if (const auto read = Read(name, deadline)) Observe(*read, deadline);
-}
-
-void OwnBlocks::WriteAgain(const StatePointer& state, SteadyTime deadline) {
-  {
-    const Lock lock(mutex_);
-    // A batch under way keeps the later version until its end (KeepUntilEnd). After that, WriteHandedOut writes the
-    // block.
-    if (state->is_sending || !core_.HasToWrite(*state)) return;
-  }
-  // The empty change makes a patch, which carries the entries to restore and the fence. If the patch fails,
-  // WriteHandedOut tries again.
-  static_cast<void>(WriteIn(state, {}, deadline));
 }
 
 void OwnBlocks::ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline) {

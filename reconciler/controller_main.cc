@@ -115,7 +115,7 @@ int Run(const Options& options) {
   const std::jthread signal_thread = StopOnSignal(source, signals);
   const auto lead = [&](const std::stop_token& stop) {
     is_leading = true;
-    Lead(**api, objects, SettingsOf(options), stop);
+    Lead(**api, objects, options.settings, stop);
   };
   if (!options.elects_leader) {
     lead(source.get_token());

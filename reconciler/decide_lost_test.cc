@@ -131,6 +131,7 @@ class LostTest : public testing::Test {
     t_.world.knows_holders = true;
     t_.Pool("web", {{"subnet", "10.55.0.0/24"}}, {.is_ready = true}).Space("default", {"web"});
     t_.world.nodes.Put({.name = "n1", .is_ready = true});
+    t_.world.pods.Put({.name_space = "default", .name = "a", .uid = "a", .node = "n1"}, t_.now.steady);
     t_.world.pods.Put(LivePod(), t_.now.steady);
   }
   void PutBlock(std::map<ipam::BlockOffset, std::string> entries, const BlockTraits& traits = {}) {

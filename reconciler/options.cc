@@ -25,14 +25,14 @@ std::map<std::string, bool> SwitchTexts() { return {{"off", false}, {"on", true}
 void AddCounting(CLI::App& app, Options& options) {
   app.add_option(
          "--count",
-         options.counts,
+         options.settings.counts,
          "Whether Nodes show how many addresses they have for pods, as ipam.berth.dev/<resource> in capacity and "
          "allocatable. off removes these numbers")
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
   app.add_option("--node-patches-per-second",
-                 options.patches_per_second,
+                 options.settings.patches_per_second,
                  "How many writes to Nodes the controller may make per second; bursts of 100 are allowed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -97,14 +97,15 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
                "Lead at once, without a Lease. For tests: two leaders do no harm, but do all work twice");
   app.add_option(
          "--reclaim",
-         options.reclaim,
+         options.settings.reclaim,
          "What to do with orphans (addresses of pods that are gone and whose DEL never came). on: free them; report: "
          "only log them; off: ignore them")
       ->type_name("WORD")  // with a description of its own, because CLI11's would show the numbers of the enum
       ->transform(CLI::CheckedTransformer(ReclaimTexts()).description("in {off,report,on}"))
       ->default_str("on");
-  app.add_option(
-         "--allocations", options.keeps_allocations, "Whether to keep an IPAllocation for each attachment of a pod")
+  app.add_option("--allocations",
+                 options.settings.keeps_allocations,
+                 "Whether to keep an IPAllocation for each attachment of a pod")
       ->type_name("WORD")
       ->transform(CLI::CheckedTransformer(SwitchTexts()).description("in {off,on}"))
       ->default_str("on");
@@ -132,23 +133,15 @@ std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const cha
       "  berth-controller probe --ready --socket /tmp/berth-controller.sock");
   try {
     app.parse(argc, argv);
-    if (options.extender_port != 0 && !options.counts)
+    if (options.extender_port != 0 && !options.settings.counts)
       throw CLI::ValidationError("--extender-port", "needs --count=on");
   } catch (const CLI::ParseError& error) {
     return Exit{app.exit(error) == 0 ? 0 : kUsageExit};
   }
   if (probes->parsed()) return probe;
   options.logs_json = log_format == "json";
+  if (options.extender_port != 0) options.settings.unrequested = ParseResources(options.extender_resources);
   return options;
-}
-
-Settings SettingsOf(const Options& options) {
-  const bool has_extender = options.extender_port != 0;
-  return {.reclaim = options.reclaim,
-          .keeps_allocations = options.keeps_allocations,
-          .counts = options.counts,
-          .patches_per_second = options.patches_per_second,
-          .unrequested = has_extender ? std::optional(ParseResources(options.extender_resources)) : std::nullopt};
 }
 
 }  // namespace berth::reconciler

@@ -16,10 +16,7 @@ struct Options {
   std::string lease_namespace = "berth-system";
   std::string lease_name = "berth-controller";
   bool elects_leader = true;
-  Reclaim reclaim = Reclaim::kOn;
-  bool keeps_allocations = true;
-  bool counts = true;
-  int patches_per_second = 20;
+  Settings settings = {.reclaim = Reclaim::kOn, .keeps_allocations = true, .counts = true};
   std::string health_address;       // host:port; empty: no endpoint
   std::string probe_socket;         // a UNIX socket that serves the same; empty: none
   std::uint16_t extender_port = 0;  // 0: no extender
@@ -41,8 +38,5 @@ struct Exit {
 // `version` for --version.
 [[nodiscard]] std::variant<Options, http::ProbeOptions, Exit> ParseOptions(int argc, const char* const* argv,
                                                                            const std::string& version);
-
-// The settings that follow from the options.
-[[nodiscard]] Settings SettingsOf(const Options& options);
 
 }  // namespace berth::reconciler

@@ -24,10 +24,10 @@ TEST(Options, HaveDefaults) {
   EXPECT_EQ(options.lease_namespace, "berth-system");
   EXPECT_EQ(options.lease_name, "berth-controller");
   EXPECT_TRUE(options.elects_leader);
-  EXPECT_EQ(options.reclaim, Reclaim::kOn);
-  EXPECT_TRUE(options.keeps_allocations);
-  EXPECT_TRUE(options.counts);
-  EXPECT_EQ(options.patches_per_second, 20);
+  EXPECT_EQ(options.settings.reclaim, Reclaim::kOn);
+  EXPECT_TRUE(options.settings.keeps_allocations);
+  EXPECT_TRUE(options.settings.counts);
+  EXPECT_EQ(options.settings.patches_per_second, 20);
   EXPECT_FALSE(options.logs_json);
 }
 
@@ -55,10 +55,10 @@ TEST(Options, AreReadFromEveryFlag) {
   EXPECT_EQ(options.kubeconfig, "/k");
   EXPECT_EQ(options.lease_namespace, "ns");
   EXPECT_FALSE(options.elects_leader);
-  EXPECT_EQ(options.reclaim, Reclaim::kReport);
-  EXPECT_FALSE(options.keeps_allocations);
-  EXPECT_TRUE(options.counts);
-  EXPECT_EQ(options.patches_per_second, 7);
+  EXPECT_EQ(options.settings.reclaim, Reclaim::kReport);
+  EXPECT_FALSE(options.settings.keeps_allocations);
+  EXPECT_TRUE(options.settings.counts);
+  EXPECT_EQ(options.settings.patches_per_second, 7);
   EXPECT_EQ(options.health_address, "[::1]:0");
   EXPECT_EQ(options.extender_port, 9747);
   EXPECT_EQ(options.extender_cert, "/c");
@@ -69,30 +69,19 @@ TEST(Options, AreReadFromEveryFlag) {
   EXPECT_TRUE(options.logs_json);
 }
 
-TEST(Options, BecomeTheSettingsOfTheController) {
-  const auto settings_of = [](const std::vector<const char*>& arguments) {
-    return SettingsOf(std::get<Options>(Parse(arguments)));
-  };
-  const Settings ordinary = settings_of({});
-  EXPECT_EQ(ordinary.reclaim, Reclaim::kOn);
-  EXPECT_TRUE(ordinary.keeps_allocations);
-  EXPECT_TRUE(ordinary.counts);
-  EXPECT_EQ(ordinary.patches_per_second, 20);
-  EXPECT_FALSE(ordinary.unrequested);
-  const Settings changed =
-      settings_of({"--count=off", "--node-patches-per-second=7", "--reclaim=report", "--allocations=off"});
-  EXPECT_EQ(changed.reclaim, Reclaim::kReport);
-  EXPECT_FALSE(changed.keeps_allocations);
-  EXPECT_FALSE(changed.counts);
-  EXPECT_EQ(changed.patches_per_second, 7);
-  const Settings extends = settings_of({"--extender-port=9747",
-                                        "--extender-cert=/c",
-                                        "--extender-key=/k",
-                                        "--extender-address=10.0.0.7",
-                                        "--extender-resources=ipv4,ipv6"});
-  EXPECT_EQ(extends.unrequested,
+TEST(Options, OfTheExtenderSayWhatPodsNeedThatRequestNothing) {
+  EXPECT_FALSE(std::get<Options>(Parse({})).settings.unrequested);
+  const auto parsed = Parse({"--extender-port=9747",
+                             "--extender-cert=/c",
+                             "--extender-key=/k",
+                             "--extender-address=10.0.0.7",
+                             "--extender-resources=ipv4,ipv6"});
+  ASSERT_TRUE(std::holds_alternative<Options>(parsed));
+  EXPECT_EQ(std::get<Options>(parsed).settings.unrequested,
             (std::vector<UnitRequest>{{.resource = "ipv4", .units = 1}, {.resource = "ipv6", .units = 1}}));
 }
+
+TEST(Options, CanSwitchTheAddressCountsOff) { EXPECT_FALSE(std::get<Options>(Parse({"--count=off"})).settings.counts); }
 
 struct RefusedCase {
   const char* name;
