@@ -41,7 +41,8 @@ std::string WhyNoNumber(const CountedWorld& read, const Counting& counting, cons
   if (tally.is_counted) return text;
   std::string reasons;
   for (const auto& [name, pool] : read.world.pools) {
-    if (!pool.pool || pool.pool->resource != resource) continue;
+    // A pool that cannot be read may be a pool of the resource.
+    if (pool.pool && pool.pool->resource != resource) continue;
     const auto counted = CheckCounted(counting, pool, &node);
     if (!counted) reasons += (reasons.empty() ? ": " : "; ") + counted.error().message;
   }

@@ -104,6 +104,9 @@ const NumbersCase kNumbersCases[] = {
     {"NobodyHasSuchAPool",
      [](TestCluster& c) { c.Node("n1", 5); },
      "shows 5, should show no number: no pool of ipv4 gives the node a number: there is no such pool"},
+    {"PoolCannotBeRead",
+     [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"affinity", 5}}); },
+     "shows no number: no pool of ipv4 gives the node a number: pool web cannot be read: "},
     {"DisabledPoolsHoldersStillCount",
      [](TestCluster& c) {
        c.Node("n1", 1).Pool("web", kWeb, {{"disabled", true}}).Pod("a", 1, "n1");

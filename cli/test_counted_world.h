@@ -57,7 +57,7 @@ class TestCluster {
     accepted_.push_back(
         {{"pool", name}, {"uid", "uid-of-" + name}, {"subnet", subnet}, {"blockSize", object["spec"]["blockSize"]}});
     api_.Put(std::string(crds::kPoolsPath), object);
-    pools_.insert_or_assign(name, *reconciler::ReadPool(object).value().pool);
+    if (const auto seen = reconciler::ReadPool(object).value(); seen.pool) pools_.insert_or_assign(name, *seen.pool);
     return *this;
   }
   // The space has not accepted the last pool.

@@ -258,7 +258,14 @@ class Answer {
     for (const UnitRequest& request : pod_.requests) {
       if (std::ranges::none_of(counting_.pools.resource_of(),
                                [&](const auto& item) { return item.second == request.resource; })) {
-        Add("pool", "", false, "no pool has the resource " + request.resource, "correct the pod's request");
+        const bool are_all_readable =
+            std::ranges::all_of(read_.world.pools, [](const auto& item) { return item.second.pool.has_value(); });
+        Add("pool",
+            "",
+            false,
+            std::string("no pool ") + (are_all_readable ? "" : "that can be read ") + "has the resource " +
+                request.resource,
+            std::string("correct the pod's request") + (are_all_readable ? "" : ", or the pool that cannot be read"));
       }
     }
     for (const auto& [name, pool] : read_.world.pools) {

@@ -204,6 +204,11 @@ const WhyCase kWaitingForANode[] = {
     {"NoPoolHasTheResource",
      [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"resource", "web"}}).Pod("web-0", 1, ""); },
      {"no pool has the resource ipv4\n      correct the pod's request"}},
+    {"ThePoolCannotBeRead",
+     [](TestCluster& c) { c.Node("n1", {}).Pool("web", kWeb, {{"affinity", 5}}).Pod("web-0", 1, ""); },
+     {"no pool that can be read has the resource ipv4\n      correct the pod's request, or the pool that cannot be "
+      "read",
+      "pool web cannot be read: IPPool web: spec.affinity"}},
     {"OneOfTwoFamiliesIsUsedUp",
      [](TestCluster& c) {
        c.Node("n1", 8).Pool("web", kWeb).Block("web", kOneBlock, "n1");

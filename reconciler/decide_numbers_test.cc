@@ -56,6 +56,17 @@ TEST(Numbers, AreNotLoweredForADipOfFourSeconds) {
   EXPECT_EQ(world.Block("10.55.0.8/29").Pass(20), Lines());
 }
 
+TEST(Numbers, AreLoweredToTheHighestCountThatWasWantedInTheFiveSeconds) {
+  NumbersWorld world;
+  world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Block("10.55.0.16/29").Pass(30);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  world.world().world.RemoveBlock("10.55.0.16-29");
+  world.Pass(1);
+  world.Block("10.55.0.8/29").Pass(1);
+  world.world().world.RemoveBlock("10.55.0.8-29");
+  EXPECT_EQ(world.Pass(3), (Lines{"1: list pods of n1", "1: node n1 ipv4=16"}));
+}
+
 TEST(Numbers, AreRemovedBeforeTheyAreLoweredIfFewUnitsAreLeft) {
   NumbersWorld world;
   world.Node("n1").Block("10.55.0.0/29").Block("10.55.0.8/29").Bound("a").Pass(30);
