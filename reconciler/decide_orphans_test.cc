@@ -77,6 +77,45 @@ class OrphansReportTest : public OrphansTest {
 
 using Texts = std::vector<std::string>;
 
+struct WaitCase {
+  const char* name;
+  Cause cause;
+  seconds grace;
+  seconds want;  // from the first renewal of the Lease
+};
+class WaitForTheEndOfAPod : public testing::TestWithParam<WaitCase> {};
+
+TEST_P(WaitForTheEndOfAPod, DependsOnWhatWasSeenAndOnTheGrace) {
+  const SteadyTime heard = SteadyTime() + seconds(7);
+  const Suspicion suspicion{
+      .cause = GetParam().cause, .grace = GetParam().grace, .since = heard, .renewals = 2, .first_renewal = heard};
+  const NodeFacts node{.exists = true, .is_ready = true};
+  const SteadyTime due = heard + GetParam().want;
+  const Ruling before = Judge(suspicion, node, due - std::chrono::milliseconds(1));
+  EXPECT_FALSE(before.may_free);
+  EXPECT_EQ(before.due, due);
+  EXPECT_TRUE(Judge(suspicion, node, due).may_free);
+  EXPECT_FALSE(Judge(suspicion, node, due).node_is_gone);
+}
+
+const WaitCase kWaitCases[] = {
+    {"Vanished", Cause::kVanished, seconds(30), seconds(40)},
+    {"Terminal", Cause::kTerminal, seconds(30), seconds(60)},
+    {"TerminalWithALongGrace", Cause::kTerminal, seconds(90), seconds(100)},
+    {"ReplacedWithALongGrace", Cause::kReplaced, seconds(90), seconds(100)},
+    {"Absent", Cause::kAbsent, seconds(0), seconds(600)},
+    {"AbsentWithALongGrace", Cause::kAbsent, seconds(900), seconds(910)},
+};
+INSTANTIATE_TEST_SUITE_P(Table, WaitForTheEndOfAPod, testing::ValuesIn(kWaitCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Orphan, OfAGoneNodeIsFreedAsSuch) {
+  const NodeFacts gone{.gone_since = SteadyTime()};
+  const Ruling ruling = Judge(Suspicion(), gone, SteadyTime() + kNodeGoneMin);
+  EXPECT_TRUE(ruling.may_free);
+  EXPECT_TRUE(ruling.node_is_gone);
+}
+
 // A living pod with an entry of its previous sandbox and an entry of its present sandbox.
 class ReplacedTest : public OrphansTest {
  protected:
@@ -254,6 +293,35 @@ TEST_F(OrphansTest, AnEntryStaysIfAPodOfTheNodeHasItsAddress) {
   EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"}) << "another node's pod proves nothing";
 }
 
+TEST_F(OrphansTest, PodsThatHaveEndedOrUseTheNetworkOfTheHostKeepNoEntry) {
+  PutPod(0);
+  PutBlock(0, 0, 1);
+  Lines();
+  RemovePod(0);
+  const std::vector<ipam::Address> addresses = {ipam::Address::Parse("10.55.0.0").value()};
+  world_.world.pods.Put(
+      {.name_space = "default", .name = "a", .uid = "a", .node = "n1", .addresses = addresses, .is_terminal = true},
+      {});
+  world_.world.pods.Put(
+      {.name_space = "default", .name = "b", .uid = "b", .node = "n1", .addresses = addresses, .is_host_network = true},
+      {});
+  Pass(seconds(60));
+  EXPECT_EQ(Lines(), Texts{"free 10.55.0.0-26 [0]"});
+}
+
+TEST_F(OrphansTest, AnAddressInUseKeepsNoEntryOfAnotherBlock) {
+  PutPod(0);
+  PutPod(1);
+  PutBlock(0, 0, 1);
+  PutBlock(1, 1, 1);
+  Lines();
+  RemovePod(0);
+  RemovePod(1);
+  PutPod(7, "10.55.0.0");
+  Pass(seconds(50));
+  EXPECT_EQ(Lines(), (Texts{"free 10.55.0.64-26 [0]", "report 1 contested"}));
+}
+
 TEST_F(OrphansTest, AnEntryThatIsWrittenAfterItsPodVanishedIsAlsoFreed) {
   PutPod(0);
   Lines();
@@ -302,6 +370,12 @@ TEST_F(OrphansTest, NoEntryIsFreedIfTooManyPodsAreGoneWhoseDeletionNobodySaw) {
   EXPECT_EQ(Lines(), Texts{});
   EXPECT_TRUE(decision_.orphans.is_braked);
   EXPECT_EQ(decision_.orphans.kept, (std::map<std::string, std::size_t>{{"too-many", 61}}));
+  for (int i = 0; i < 10; ++i) PutPod(i);
+  Lines();
+  EXPECT_TRUE(decision_.orphans.is_braked) << "exactly 50";
+  PutPod(10);
+  Lines();
+  EXPECT_FALSE(decision_.orphans.is_braked) << "49";
   for (int i = 0; i < 20; ++i) PutPod(i);
   Lines();
   EXPECT_FALSE(decision_.orphans.is_braked) << "40 are fewer than 50";

@@ -114,8 +114,8 @@ TEST(ReservedEntry, OfACoolingAddressIsWrittenWhenItHasCooled) {
   ipam::Pool pool;
   pool.subnet = ipam::PrefixOf("10.55.0.0/24");
   ipam::Block block = ipam::NewBlock(pool, ipam::PrefixOf("10.55.0.64/29"), "n1");
-  block.allocations = {{2, "~ t=1800000005000"}};
-  EXPECT_EQ(WithReserved(block, pool, {{ipam::RangeOf("10.55.0.66"), "r"}}, kTestNowMs, false).next_ms,
+  block.allocations = {{2, "~ t=1800000005000"}, {3, "~ t=1800000009000"}};
+  EXPECT_EQ(WithReserved(block, pool, {{ipam::RangeOf("10.55.0.66-10.55.0.67"), "r"}}, kTestNowMs, false).next_ms,
             1'800'000'005'000);
 }
 
@@ -159,6 +159,12 @@ TEST_F(ReservedInSpace, EntriesAndWithheldAddressesAreWrittenAtOnce) {
   EXPECT_EQ(Reserved(/*relisted=*/false), want);
   EXPECT_EQ(Reserved(/*relisted=*/true), want);
   EXPECT_THAT(t_.Lines(/*relisted=*/false), Contains(HasSubstr("pool web ready=True/Accepted withheld=[10.55.0.7]")));
+}
+
+TEST_F(ReservedInSpace, ABlockThatIsGoingHidesNoBlockBehindIt) {
+  t_.Reservation("r", {"10.55.0.0/24"});
+  t_.Block("10.55.0.0/30", "web", {{1, kHeld}}, {.is_deleting = true}).Block("10.55.0.4/30", "web", {});
+  EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"block 10.55.0.4-30 entries=[0:! r,1:! r,2:! r,3:! r]"});
 }
 
 // The node's agent gives the address to pods until it knows of the reservation.
