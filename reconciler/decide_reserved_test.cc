@@ -164,6 +164,7 @@ TEST_F(ReservedInSpace, EntriesAndWithheldAddressesAreWrittenAtOnce) {
 TEST_F(ReservedInSpace, ABlockThatIsGoingHidesNoBlockBehindIt) {
   t_.Reservation("r", {"10.55.0.0/24"});
   t_.Block("10.55.0.0/30", "web", {{1, kHeld}}, {.is_deleting = true}).Block("10.55.0.4/30", "web", {});
+  t_.Block("10.54.0.0/30", "gone", {{1, "! r"}});
   EXPECT_EQ(Reserved(/*relisted=*/false), Lines{"block 10.55.0.4-30 entries=[0:! r,1:! r,2:! r,3:! r]"});
 }
 

@@ -91,6 +91,28 @@ TEST_F(PoolStatusTest, AChangeOfOneAddressIsWrittenAfterTenSeconds) {
   EXPECT_EQ(status->blocks, 1);
 }
 
+TEST_F(PoolStatusTest, EachWrongCountIsCorrected) {
+  using Spoil = void (*)(crds::PoolStatus&);
+  t_.now.steady += kCountsPeriod;
+  const crds::PoolStatus right = t_.world.pools.at("web").status;
+  for (const Spoil spoil : {Spoil([](crds::PoolStatus& status) { ++status.total; }),
+                            Spoil([](crds::PoolStatus& status) { ++status.used; }),
+                            Spoil([](crds::PoolStatus& status) { --status.free; }),
+                            Spoil([](crds::PoolStatus& status) { ++status.blocks; }),
+                            Spoil([](crds::PoolStatus& status) { status.claimable.clear(); })}) {
+    t_.world.pools.at("web").status = right;
+    spoil(t_.world.pools.at("web").status);
+    EXPECT_EQ(Written(), right);
+  }
+}
+
+TEST_F(PoolStatusTest, OneEntryThatIsHeldBackIsTold) {
+  const SeenPool& pool = t_.world.pools.at("web");
+  crds::PoolStatus status = pool.status;
+  SetReclaiming(status, pool, 1, t_.now);
+  EXPECT_EQ(crds::FindCondition(status.conditions, kReclaimingCondition)->reason, "TooManyOrphans");
+}
+
 TEST_F(PoolStatusTest, AControllerThatHasJustStartedWritesAllDifferencesAtOnce) {
   t_.state = ControllerState();
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
