@@ -359,6 +359,9 @@ TEST_F(AllocationsTest, AnObjectThatChangedHidesNoDeletedObjectBehindIt) {
   EXPECT_EQ(Lines(), Texts{std::string("unmake another/") + kName});
   Pass(seconds(4));
   EXPECT_EQ(Lines(), Texts{std::string("unmake another/") + kName}) << "the watch of pods may lag";
+  world_.world.allocations.Remove(std::string("another/") + kName);
+  Pass(seconds(1));
+  EXPECT_EQ(Lines(), kMade);
 }
 
 TEST_F(AllocationsTest, AnObjectListsItsAddressesInOrder) {
