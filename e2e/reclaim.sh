@@ -61,9 +61,12 @@ held() { holders | wc -l; }
 freed() { grep -c "orphan freed" "$work/controllers.log"; }
 allocations() { kubectl get ipallocations -A -o name | wc -l; }
 cooling_with_mark() { kubectl get ipblocks -o json | jq '[.items[].allocations[] | select(test("^~ t=.* f="))] | length'; }
-events_name_addresses() {
+names_of_web() { kubectl get pods -l app=web -o jsonpath='{.items[*].metadata.name}'; }
+# event_names_one_of NAMES: succeeds if an event of a block names a freed address of one of these pods.
+event_names_one_of() {
   kubectl get events --field-selector involvedObject.kind=IPBlock,reason=OrphansFreed -o json |
-    jq -e '.items[] | select(.message | contains(" of default/web-"))'
+    jq -e --arg names "$1" '[.items[].message] | any(. as $text | $names | split(" ") | any(. as $name |
+      $text | contains(" of default/" + $name)))'
 }
 # Succeeds if every running pod of the Deployment `live` has its entry.
 live_pods_hold() {
@@ -122,7 +125,7 @@ set_up() {
 
 # story NAME HOW_TO_DELETE: starts pods, and ends them without a DEL.
 story() {
-  local name=$1 before limit=60
+  local name=$1 before names limit=60
   # With force, nobody reports the end of the sandboxes, so the controller waits ten minutes.
   [[ $1 == force ]] && limit=700
   shift
@@ -130,13 +133,14 @@ story() {
   check "$name: $pods pods run" scale "$pods"
   check "$name: each has two addresses" soon equals $((2 * (pods + live))) held
   check "$name: and an IPAllocation" soon equals $((pods + live)) allocations
+  names=$(names_of_web)
   break_plugin
   check "$name: they end" "$@"
   [[ $name == late ]] && start_controllers >/dev/null
   check "$name: within $limit s all are given back" within "$limit" equals $((2 * live)) held
   check "$name: their IPAllocations are gone" soon equals $live allocations
   check "$name: by the controller, each once" soon equals $((before + 2 * pods)) freed
-  check "$name: and events of the blocks tell of it" soon events_name_addresses
+  check "$name: and events of the blocks tell of it" soon event_names_one_of "$names"
   mend_plugin
   check "$name: live pods have theirs" live_pods_hold
 }

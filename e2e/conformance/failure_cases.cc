@@ -168,7 +168,7 @@ TEST_F(Conformance, Case086_AStateFolderThatCannotBeUsedIsAnInputError) {
 }
 
 TEST_F(Conformance, Case086_WithoutAStateFolderTheNodeIsItsAgentsAndNoFolderIsMade) {
-  if (InAgentMode()) return;
+  if (InAgentMode()) GTEST_SKIP() << "the node has an agent";
   Call call = Base("ADD");
   const std::string folder = Scratch() + "/missing";
   call.config["ipam"]["stateDir"] = folder;
@@ -177,7 +177,7 @@ TEST_F(Conformance, Case086_WithoutAStateFolderTheNodeIsItsAgentsAndNoFolderIsMa
 }
 
 TEST_F(Conformance, Case086_ARunFolderThatCannotBeUsedIsAnInputError) {
-  if (InAgentMode()) return;  // the agent makes the folder
+  if (InAgentMode()) GTEST_SKIP() << "the agent makes the folder";
   Call call = Base("ADD");
   std::ofstream(Scratch() + "/file") << "not a folder";
   for (const std::string& folder : {Scratch() + "/file/run", std::string("/proc/berth")}) {
@@ -187,7 +187,7 @@ TEST_F(Conformance, Case086_ARunFolderThatCannotBeUsedIsAnInputError) {
 }
 
 TEST_F(Conformance, Case100_DelWithoutApiServerFailsSoThatItIsRepeated) {
-  if (InAgentMode()) return;  // the next test covers agent mode
+  if (InAgentMode()) GTEST_SKIP() << "the next test covers agent mode";
   Ok(Base("ADD"));
   const RefusingServer server;
   const Call call = WithKubeconfig(Base("DEL"), WriteKubeconfig(Scratch(), server.Url()));
@@ -198,7 +198,7 @@ TEST_F(Conformance, Case100_DelWithoutApiServerFailsSoThatItIsRepeated) {
 
 // The DEL that the agent has answered is done, even if the agent is killed meanwhile.
 TEST_F(Proxied, Case100_DelWithoutApiServerSucceedsInAgentModeAndIsDoneLater) {
-  if (!InAgentMode()) return;  // the previous test covers direct mode
+  if (!InAgentMode()) GTEST_SKIP() << "the previous test covers direct mode";
   for (const Fault fault : {Fault::kCutBefore, Fault::kHold}) {
     Ok(Brief("ADD"));
     Ok(Brief("ADD", "c2"));
