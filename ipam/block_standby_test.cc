@@ -59,6 +59,24 @@ TEST(RefillStandby, LeavesFreeAsItIs) {
   EXPECT_EQ(BlockOf(pool).free, 61U);
 }
 
+TEST(RefillStandby, CorrectsAWrongFreeCount) {
+  const Pool pool = StandbyPool("10.1.0.0/26");
+  Block block = BlockOf(pool);
+  block.free = 7;
+  RefillStandby(block, pool, kWanted, kStandbyNow);
+  EXPECT_EQ(block.free, 61U);
+}
+
+TEST(RefillStandby, GoesOnBehindTheLastAddress) {
+  const Pool pool = StandbyPool("10.1.0.0/28");
+  Block block = NewBlock(pool, pool.subnet, "n1");
+  RefillStandby(block, pool, 2, kStandbyNow);
+  EXPECT_EQ(block.standby, (OffsetSet{1, 2}));
+  block.standby.clear();
+  RefillStandby(block, pool, 2, kStandbyNow);
+  EXPECT_EQ(block.standby, (OffsetSet{3, 4}));
+}
+
 TEST(RefillStandby, TakesNothingThatHasAnEntry) {
   const Pool pool = StandbyPool("10.1.0.0/28");
   Block block = NewBlock(pool, pool.subnet, "n1");
@@ -85,6 +103,35 @@ TEST(RefillStandby, LetsGoOfWhatThePoolDoesNotAssignAnyMore) {
   EXPECT_FALSE(block.standby.contains(5));
   EXPECT_EQ(block.standby.size(), kWanted);
 }
+
+struct AmongCase {
+  const char* name;
+  OffsetSet among;
+  BlockOffset next;
+  const char* want;
+};
+class TakeStandbyAmong : public testing::TestWithParam<AmongCase> {};
+
+// A pod has the address 10.1.0.2.
+TEST_P(TakeStandbyAmong, GivesTheFirstFreeAddressFromNextOn) {
+  const Pool pool = StandbyPool("10.1.0.0/28");
+  Block block = NewBlock(pool, pool.subnet, "n1");
+  block.allocations[2] = FormatEntry(StandbyEntry(2)).value();
+  block.standby = GetParam().among;
+  block.next = GetParam().next;
+  const auto taken = TakeStandby(block, pool, StandbyEntry(1), GetParam().among, kStandbyNow);
+  ASSERT_TRUE(taken.has_value()) << taken.error().message;
+  EXPECT_EQ(taken->ToString(), GetParam().want);
+}
+
+const AmongCase kAmongCases[] = {
+    {"BehindOneThatIsHeld", {2, 5}, 0, "10.1.0.5"},
+    {"ExactlyNext", {5, 9}, 5, "10.1.0.5"},
+    {"NotOneBeforeNext", {3, 9}, 5, "10.1.0.9"},
+    {"TheFirstIfNoneIsLeftBehindNext", {3, 4}, 5, "10.1.0.3"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, TakeStandbyAmong, testing::ValuesIn(kAmongCases),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST(Take, LeavesAloneWhatIsOnStandby) {
   const Pool pool = StandbyPool("10.1.0.0/26");

@@ -179,6 +179,38 @@ TEST(Release, WithACooldownKeepsTheAddressUntilItIsOver) {
   EXPECT_TRUE(Take(block, pool, EntryNumber(9), {}, kNow + 30'000)) << "cool by now";
 }
 
+TEST(Release, WithACooldownOfOneSecondLetsTheAddressCool) {
+  Pool pool = SmallPool();
+  pool.cooldown = std::chrono::seconds(1);
+  Block block = NewBlock(pool, pool.subnet, "n1");
+  ASSERT_TRUE(Take(block, pool, EntryNumber(1), {}, kNow));
+  ASSERT_TRUE(Release(block, AttachmentNumber(1), kNow));
+  EXPECT_EQ(block.allocations.size(), 1U);
+}
+
+// A client with the node's token may have written the count.
+TEST(Release, CountsNoMoreFreeAddressesThanTheBlockHas) {
+  Block block = SmallBlock();
+  ASSERT_TRUE(Take(block, SmallPool(), EntryNumber(1), {}, kNow));
+  block.free = block.size();
+  ASSERT_TRUE(Release(block, AttachmentNumber(1), kNow));
+  EXPECT_EQ(block.free, block.size());
+}
+
+TEST(Release, FindsNoAttachmentThatAnotherPartOfAnEntryContains) {
+  Block block = SmallBlock();
+  HeldEntry entry = EntryNumber(1);
+  entry.unknown = {"k=" + AttachmentNumber(2)};
+  ASSERT_TRUE(Take(block, SmallPool(), std::move(entry), {}, kNow));
+  EXPECT_FALSE(Release(block, AttachmentNumber(2), kNow));
+}
+
+TEST(Block, ANewOneIsInTheSpaceOfItsPool) {
+  Pool pool = SmallPool();
+  pool.space = "blue";
+  EXPECT_EQ(NewBlock(pool, pool.subnet, "n1").space, "blue");
+}
+
 TEST(Touch, ChangesABlockOfAnySize) {
   Pool pool = SmallPool();
   pool.subnet = Prefix::Parse("10.1.2.9/32").value();

@@ -49,6 +49,37 @@ TEST_F(RequestedAddress, IsGivenFromALaterPoolIfTheBlockBelongsToIt) {
             std::vector<std::string>{"10.66.0.7"});
 }
 
+TEST_F(RequestedAddress, IsGivenFromALaterPoolBehindAPoolOfAnotherSpace) {
+  Put(TestPool("other", "10.66.0.0/28"));
+  Pool blue = TestPool("blue", "10.66.0.0/28");
+  blue.space = "blue";
+  Put(blue);
+  ASSERT_TRUE(engine_.Add(Request(1, {"shared"})));
+  EXPECT_EQ(Texts(engine_.Add(RequestFor(2, {"other", "blue", "shared"}, {"10.66.0.7"}))),
+            std::vector<std::string>{"10.66.0.7"});
+}
+
+TEST_F(RequestedAddress, IsNotTriedInALaterPoolAfterALostAnswer) {
+  Put(TestPool("other", "10.55.0.0/24"));
+  ASSERT_TRUE(engine_.Add(RequestFor(1, {"v4"}, {"10.55.0.7"})));
+  store_.faults = {Fault::kUnavailable};
+  const auto second = engine_.Add(RequestFor(2, {"v4", "other"}, {"10.55.0.8"}));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(RequestedAddress, IsFoundInEachBlockOfTheNode) {
+  Pool pool = TestPool("two", "10.77.0.0/30");
+  pool.block_length = 31;
+  Put(pool);
+  for (const char* cidr : {"10.77.0.0/31", "10.77.0.2/31"}) {
+    ASSERT_TRUE(cluster_.Commit(NewBlock(pool, Prefix::Parse(cidr).value(), "n1")));
+  }
+  for (const char* address : {"10.77.0.1", "10.77.0.2"}) {
+    EXPECT_EQ(Texts(engine_.Add(RequestFor(address[8], {"two"}, {address}))).front(), address);
+  }
+}
+
 TEST_F(RequestedAddress, ThatAPodHasIsRefusedWithTheReasonOfEachPool) {
   Put(TestPool("other", "10.66.0.0/28"));
   ASSERT_TRUE(engine_.Add(RequestFor(1, {"other", "shared"}, {"10.66.0.7"})));
