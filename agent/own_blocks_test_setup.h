@@ -64,7 +64,6 @@ inline ipam::HeldEntry EntryOf(int number) {
           .interface = "eth0",
           .since_ms = 1,
           .node = {},
-          .reservation = {},
           .unknown = {}};
 }
 inline std::string TextOf(int number) { return ipam::FormatEntry(EntryOf(number)).value(); }

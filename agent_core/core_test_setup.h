@@ -38,7 +38,6 @@ inline ipam::HeldEntry EntryNamed(std::string_view name) {
           .interface = "eth0",
           .since_ms = 1,
           .node = {},
-          .reservation = {},
           .netns = "ns-" + std::string(name),
           .unknown = {}};
 }

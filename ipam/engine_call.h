@@ -42,7 +42,6 @@ struct Engine::Call {
             .interface = request.interface,
             .since_ms = now_ms,
             .node = is_shared ? node : std::string(),
-            .reservation = {},
             .cooldown_s = pool.cooldown.count(),
             .has_shared_sibling = mark_shared_sibling && !is_shared,
             .netns = request.netns,

@@ -105,12 +105,9 @@ bool ReadOption(std::string_view part, HeldEntry& entry) {
     (key == "t" ? entry.since_ms : entry.cooldown_s) = *number;
     return true;
   }
-  if (key == "i" || key == "n" || key == "r" || key == "ns") {
+  if (key == "i" || key == "n" || key == "ns") {
     if (!text) return false;
-    (key == "i"   ? entry.interface
-     : key == "n" ? entry.node
-     : key == "r" ? entry.reservation
-                  : entry.netns) = std::move(*text);
+    (key == "i" ? entry.interface : key == "n" ? entry.node : entry.netns) = std::move(*text);
     return true;
   }
   if (key != "s" || value != "1") return false;
@@ -151,7 +148,6 @@ std::string Format(const HeldEntry& entry) {
   std::string text = Encode(entry.pod_namespace) + '/' + Encode(entry.pod) + ' ' + Encode(entry.uid) + ' ' +
                      entry.attachment + " i=" + Encode(entry.interface) + " t=" + std::to_string(entry.since_ms);
   if (!entry.node.empty()) text += " n=" + Encode(entry.node);
-  if (!entry.reservation.empty()) text += " r=" + Encode(entry.reservation);
   if (entry.cooldown_s > 0) text += " c=" + std::to_string(entry.cooldown_s);
   if (entry.has_shared_sibling) text += " s=1";
   if (!entry.netns.empty()) text += " ns=" + Encode(entry.netns);

@@ -2,7 +2,7 @@
 // Entry: says how one address of a block is used, as the string in IPBlock.allocations.
 //
 // Grammar (docs/state.md):
-//   held      <namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>[ n=<node>][ r=<reservation>][ c=<s>][ s=1]
+//   held      <namespace>/<pod> <uid> <attachment> i=<interface> t=<unix ms>[ n=<node>][ c=<s>][ s=1]
 //             [ ns=<network namespace>][ k=v]...
 //   cooling   ~ t=<until, unix ms>[ f=<attachment>[ <the held entry that was here>]]
 //   reserved  ! <reservation>
@@ -43,7 +43,6 @@ struct HeldEntry {
   std::string interface;
   std::int64_t since_ms = 0;         // t: UNIX time in milliseconds
   std::string node;                  // n: in Shared blocks only
-  std::string reservation;           // r
   std::int64_t cooldown_s = 0;       // c: pool's cooldown when the ADD took the address: the DEL need not read the pool
   bool has_shared_sibling = false;   // s=1: the attachment may also hold an address of a Shared block (see engine.h)
   std::string netns = {};            // ns: name of the container's network namespace (node/netns.h)

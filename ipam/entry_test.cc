@@ -31,7 +31,6 @@ constexpr TextCase kWellFormed[] = {
     {"Pod", "team-a/web-0 8d5f9c2e-1111-2222-3333-444455556666 0123456789ab-0123456789abcdef i=eth0 t=1700000000000"},
     {"NothingKnown", "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1"},
     {"SharedBlock", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 n=node-1"},
-    {"Reservation", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 n=n1 r=printer"},
     {"Cooldown", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=30"},
     {"SharedSibling", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 s=1"},
     {"UnknownKeysAreKept", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 z=9 y=%20"},
@@ -97,7 +96,6 @@ TEST(Entry, AnyBytesOfAPodNameComeBack) {
                         .interface = "e =%",
                         .since_ms = 1,
                         .node = {},
-                        .reservation = {},
                         .cooldown_s = 0,
                         .has_shared_sibling = false,
                         .unknown = {}};

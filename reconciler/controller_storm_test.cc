@@ -195,7 +195,6 @@ class Storm {
             .interface = "eth0",
             .since_ms = 1,
             .node = "",
-            .reservation = "",
             .cooldown_s = 0,
             .has_shared_sibling = false,
             .unknown = {}};

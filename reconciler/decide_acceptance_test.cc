@@ -3,6 +3,7 @@
 #include "reconciler/decide_acceptance.h"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -341,7 +342,7 @@ TEST(Acceptance, AnAcceptedPoolThatBecomesInvalidStaysInTheListButIsNotReady) {
   EXPECT_EQ(NamesIn(AcceptanceOf(t).accepted), Lines{"web"});
 }
 
-// A smaller subnet is one block with every blockSize.
+// A smaller subnet cannot have blocks of that size.
 TEST(Acceptance, TheRemedyForABlockLeftOverNamesItsSizeUnlessTheSubnetIsSmaller) {
   const std::string another_size = ", or delete this pool and create it with blockSize 26";
   for (const auto& [subnet, want] : std::map<std::string, std::string>{

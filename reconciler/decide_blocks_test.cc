@@ -200,7 +200,7 @@ const BlocksCase kBlocksCases[] = {
      "delete block 10.55.0.0-26",
      60,
      75},
-    {"OneOfWhichAPodHasAnAddressWithoutAnEntryDoesNotKeepTheNext",
+    {"OneOfWhichAPodHasAnAddressWithoutAnEntryDoesNotProtectTheNext",
      [](BlocksWorld& w) {
        w.Nodes(10).Block("10.55.0.0/26", "n1").PodWith("n1", "10.55.0.7").Block("10.55.0.64/26", "n2");
      },
@@ -208,7 +208,7 @@ const BlocksCase kBlocksCases[] = {
      "delete block 10.55.0.64-26",
      60,
      75},
-    {"OneThatCannotBeReadDoesNotKeepTheNext",
+    {"OneThatCannotBeReadDoesNotProtectTheNext",
      [](BlocksWorld& w) { w.Nodes(10).UnreadableBlock("10.55.0.0-26").Block("10.55.0.64/26", "n1"); },
      kHour,
      "delete block 10.55.0.64-26",
@@ -377,8 +377,8 @@ TEST(Blocks, AreGivenBackAlthoughTheApiServerRefusedThisOnce) {
 
 TEST(Blocks, AreGivenBackWhileTheApiServerRefusesToDeleteAnother) {
   BlocksWorld world;
-  world.Nodes(10).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2").Pass(50);
-  for (int i = 0; i < 10; ++i) world.Refuse("10.55.0.0-26");
+  world.Nodes(5).Block("10.55.0.0/26", "n1").Block("10.55.0.64/26", "n2").Pass(50);
+  for (int i = 0; i < 20; ++i) world.Refuse("10.55.0.0-26");
   EXPECT_EQ(WithoutTimes(world.Pass(27), 8, 27), "delete block 10.55.0.64-26");
 }
 

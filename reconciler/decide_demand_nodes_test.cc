@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -200,7 +201,7 @@ TEST(Demand, OfDifferentNodesBeginsWithDifferentBlocks) {
   EXPECT_GT(created.size(), 1U);
 }
 
-// Two groups lack blocks of one pool. One block is enough for the first group.
+// Two groups lack blocks of one pool. One block is enough for the smaller group.
 TEST(Demand, OfTwoGroupsTakesAsManyBlocksAsTheLargerOneNeeds) {
   for (const char* large : {"a", "b"}) {
     NumbersWorld world({{"subnet", "10.55.0.0/27"}, {"blockSize", 29}, {"allowEdgeAddresses", true}});
@@ -225,7 +226,8 @@ TEST(Demand, CountsTheTimeOfThePodThatHasWaitedLongest) {
     world.Pass(28);
     world.Waiting(waiting[0].first, In(waiting[0].second)).Pass(5);
     world.Waiting(waiting[1].first, In(waiting[1].second));
-    EXPECT_THAT(SecondsOf(world.Pass(20), "node n1 ipv4=none"), testing::ElementsAre(10)) << waiting[0].first;
+    EXPECT_THAT(SecondsOf(world.Pass(20), "node n1 ipv4=none"), testing::ElementsAre(10))
+        << waiting[0].first << waiting[0].second << waiting[1].first << waiting[1].second;
   }
 }
 

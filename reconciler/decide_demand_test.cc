@@ -4,6 +4,8 @@
 #include "reconciler/decide_demand.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 

@@ -106,7 +106,7 @@ TEST_F(PoolStatusTest, EachWrongCountIsCorrected) {
   }
 }
 
-TEST_F(PoolStatusTest, OneEntryThatIsHeldBackIsTold) {
+TEST_F(PoolStatusTest, OneEntryThatIsHeldBackIsReported) {
   const SeenPool& pool = t_.world.pools.at("web");
   crds::PoolStatus status = pool.status;
   SetReclaiming(status, pool, 1, t_.now);

@@ -3,7 +3,6 @@
 #include "reconciler/options.h"
 
 #include <map>
-#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
