@@ -101,6 +101,18 @@ TEST_F(RequestedAddress, ThatAPodHasIsNotGivenFromAnotherSpace) {
   EXPECT_EQ(second.error().code, ErrorCode::kAddressTaken);
 }
 
+TEST_F(RequestedAddress, IsGivenFromThePoolWhoseSubnetContainsIt) {
+  Put(TestPool("other", "10.77.0.0/24"));
+  EXPECT_EQ(Texts(engine_.Add(RequestFor(1, {"v4", "other"}, {"10.77.0.7"}))), std::vector<std::string>{"10.77.0.7"});
+}
+
+TEST_F(RequestedAddress, IsGivenFromThePoolThatDoesNotExcludeIt) {
+  Pool other = TestPool("other", "10.55.0.0/24");
+  other.excludes = {AddressRange::Parse("10.55.0.7").value()};
+  Put(other);
+  EXPECT_EQ(Texts(engine_.Add(RequestFor(1, {"other", "v4"}, {"10.55.0.7"}))), std::vector<std::string>{"10.55.0.7"});
+}
+
 TEST_F(RequestedAddress, OfAFamilyIsAtMostOne) {
   EXPECT_EQ(engine_.Add(RequestFor(1, {"v4"}, {"10.55.0.7", "10.55.0.8"})).error().code, ErrorCode::kInvalid);
 }

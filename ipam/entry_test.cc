@@ -32,6 +32,7 @@ constexpr TextCase kWellFormed[] = {
     {"NothingKnown", "-/- - 0123456789ab-0123456789abcdef i=eth0 t=1"},
     {"SharedBlock", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 n=node-1"},
     {"Cooldown", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=30"},
+    {"CooldownOfASecond", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=1"},
     {"SharedSibling", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 s=1"},
     {"UnknownKeysAreKept", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 z=9 y=%20"},
     {"EncodedBlank", "a/b%20c u 0123456789ab-0123456789abcdef i=eth0 t=1"},
@@ -81,6 +82,7 @@ constexpr TextCase kOfAPod[] = {
     {"TimeIsTooLarge", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=99999999999999999999"},
     {"CooldownIsNoNumber", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=x"},
     {"TruncatedEncoding", "a/b%2 u 0123456789ab-0123456789abcdef i=e%2 t=1"},
+    {"EncodingWithAWrongSecondDigit", "a/b%2g u 0123456789ab-0123456789abcdef i=e%2g t=1"},
     {"OptionWithoutEquals", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 x"},
     {"OptionWithoutKey", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 =x"},
 };
@@ -102,6 +104,20 @@ TEST(Entry, AnyBytesOfAPodNameComeBack) {
   EXPECT_EQ(ParseEntry(FormatEntry(entry).value()), Entry(entry));
 }
 
+TEST(Entry, AnEncodedByteMayHaveLowerCaseDigits) {
+  const Entry entry = ParseEntry("a/b%2fc u 0123456789ab-0123456789abcdef i=eth0 t=1");
+  ASSERT_TRUE(std::holds_alternative<HeldEntry>(entry));
+  EXPECT_EQ(std::get<HeldEntry>(entry).pod, "b/c");
+}
+
+TEST(Entry, OneOfTheLongestLengthIsAccepted) {
+  HeldEntry entry;
+  entry.attachment = kAttachment;
+  entry.pod = "x";
+  entry.pod += std::string(kEntryLengthMax - FormatEntry(entry).value().size(), 'x');
+  EXPECT_EQ(FormatEntry(entry).value().size(), kEntryLengthMax);
+}
+
 TEST(Entry, OneThatIsTooLongIsRefused) {
   HeldEntry entry;
   entry.attachment = kAttachment;
@@ -115,7 +131,51 @@ TEST(Entry, TheAttachmentIsReadWithoutParsingTheRest) {
   EXPECT_EQ(AttachmentOf("a/b u 0123456789ab-0123456789abcdef i=eth0 t=1"), kAttachment);
 }
 
+TEST(Entry, AReservedEntryIsNobodysAttachment) { EXPECT_EQ(AttachmentOf("! a 0123456789ab-0123456789abcdef"), ""); }
+
 TEST(Entry, ACoolingEntryIsNobodysAttachment) { EXPECT_EQ(AttachmentOf("~ t=1 f=0123456789ab-0123456789abcdef"), ""); }
+
+constexpr char kWithNetns[] = "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1";
+constexpr char kWithoutNetns[] = "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1";
+
+std::string MarkOf(const std::string& text, bool agent_looks) {
+  return FreedMark(std::get<HeldEntry>(ParseEntry(text)), text, agent_looks, 17);
+}
+
+TEST(FreedMark, ContainsTheHeldEntryIfTheAgentCanLookForTheContainer) {
+  EXPECT_EQ(MarkOf(kWithNetns, /*agent_looks=*/true),
+            std::string("~ t=17 f=0123456789ab-0123456789abcdef ") + kWithNetns);
+  EXPECT_EQ(MarkOf(kWithNetns, /*agent_looks=*/false), "~ t=17 f=0123456789ab-0123456789abcdef");
+  EXPECT_EQ(MarkOf(kWithoutNetns, /*agent_looks=*/true), "~ t=17 f=0123456789ab-0123456789abcdef");
+}
+
+TEST(FreedMark, LeavesTheHeldEntryOutIfBothAreTooLong) {
+  const std::string text = std::string(kWithNetns) + " k=" + std::string(kEntryLengthMax - 60, 'x');
+  EXPECT_EQ(MarkOf(text, /*agent_looks=*/true), "~ t=17 f=0123456789ab-0123456789abcdef");
+}
+
+TEST(FreedUnder, IsTheHeldEntryOfTheMark) {
+  const auto freed = FreedUnder(MarkOf(kWithNetns, /*agent_looks=*/true));
+  ASSERT_TRUE(freed.has_value());
+  EXPECT_EQ(freed->text, kWithNetns);
+  EXPECT_EQ(freed->entry.netns, "cni-1");
+}
+
+class NothingFreedUnder : public testing::TestWithParam<TextCase> {};
+
+TEST_P(NothingFreedUnder, ATextThatIsNoMarkWithAHeldEntry) { EXPECT_FALSE(FreedUnder(GetParam().text).has_value()); }
+
+constexpr TextCase kNothingFreed[] = {
+    {"Held", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 ns=cni-1"},
+    {"Cooling", "~ t=17"},
+    {"NotReadable", "~ t=soon"},
+    {"OnlyAnAttachment", "~ t=17 f=0123456789ab-0123456789abcdef"},
+    {"NoHeldEntry", "~ t=17 f=0123456789ab-0123456789abcdef what is this"},
+    {"AnotherAttachment",
+     "~ t=17 f=0123456789ab-0123456789abcdef a/b u 0123456789ab-ffffffffffffffff i=eth0 t=1 ns=cni-1"},
+    {"NoNetworkNamespace", "~ t=17 f=0123456789ab-0123456789abcdef a/b u 0123456789ab-0123456789abcdef i=eth0 t=1"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, NothingFreedUnder, testing::ValuesIn(kNothingFreed), NameOf);
 
 TEST(Entry, OnlyACoolingEntryHasAnEnd) {
   EXPECT_EQ(CoolingUntil("~ t=17", 0), 17);

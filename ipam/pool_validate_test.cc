@@ -61,6 +61,7 @@ const PoolCase kGoodPools[] = {
     {"RouteWithoutGateway", "10.55.0.0/24", [](Pool& p) { p.routes = {{.destination = PrefixOf("::/0")}}; }, ""},
     {"EverythingReserved", "10.55.0.0/24", [](Pool& p) { p.withheld = {RangeOf("10.55.0.0/24")}; }, ""},
     {"BlockLargerThanSubnet", "10.55.0.0/29", [](Pool& p) { p.block_length = 24; }, ""},
+    {"BlocksOfOneAddress", "10.55.0.0/24", [](Pool& p) { p.block_length = 32; }, ""},
     {"MaskOfAll", "10.55.0.0/24", [](Pool& p) { p.result_length = 0; }, ""},
 };
 INSTANTIATE_TEST_SUITE_P(Good, PoolValidate, testing::ValuesIn(kGoodPools),
