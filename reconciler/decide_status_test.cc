@@ -113,6 +113,49 @@ TEST_F(PoolStatusTest, OneEntryThatIsHeldBackIsReported) {
   EXPECT_EQ(crds::FindCondition(status.conditions, kReclaimingCondition)->reason, "TooManyOrphans");
 }
 
+TEST_F(PoolStatusTest, ConditionsGiveTheReasonOfTheirStatus) {
+  const SeenPool& pool = t_.world.pools.at("web");
+  crds::PoolStatus status = pool.status;
+  for (const bool is_bad : {true, false}) {
+    SetScarce(status, pool, is_bad, t_.now);
+    SetCounted(status, pool, is_bad, t_.now);
+    EXPECT_EQ(crds::FindCondition(status.conditions, crds::kScarceCondition)->reason,
+              is_bad ? "FewerBlocksThanNodes" : "BlocksForAll");
+    EXPECT_EQ(crds::FindCondition(status.conditions, kCountedCondition)->reason,
+              is_bad ? "MixedNamespaceSelectors" : "Counted");
+  }
+}
+
+struct SpaceCountsCase {
+  const char* name;
+  SpaceCounts before;
+  SpaceCounts after;
+  bool is_written_soon;
+};
+class SpaceCountsOf : public testing::TestWithParam<SpaceCountsCase> {};
+
+TEST_P(SpaceCountsOf, AreWrittenSoonIfTheyMatter) {
+  crds::Space space;
+  space.total = GetParam().before.total;
+  space.used = GetParam().before.used;
+  space.free = GetParam().before.free;
+  const Now now{.unix_ms = kTestNowMs, .steady = SteadyTime() + std::chrono::hours(1)};
+  const auto wanted =
+      StatusOfSpace(space, space, GetParam().after, {.counts_written = now.steady - kCountsPeriodMin, .now = now});
+  EXPECT_EQ(wanted.has_new_counts, GetParam().is_written_soon);
+  EXPECT_EQ(wanted.wake.has_value(), !GetParam().is_written_soon);
+}
+
+const SpaceCountsCase kSpaceCounts[] = {
+    {"OneMoreUsed", {.total = 9, .used = 1, .free = 8}, {.total = 9, .used = 2, .free = 7}, false},
+    {"OnlyOneFree", {.total = 9, .used = 7, .free = 2}, {.total = 9, .used = 8, .free = 1}, false},
+    {"TheLastUsed", {.total = 9, .used = 8, .free = 1}, {.total = 9, .used = 9, .free = 0}, true},
+    {"OneFreeAgain", {.total = 9, .used = 9, .free = 0}, {.total = 9, .used = 8, .free = 1}, true},
+    {"APoolMore", {.total = 9, .used = 1, .free = 8}, {.total = 19, .used = 1, .free = 18}, true},
+};
+INSTANTIATE_TEST_SUITE_P(Table, SpaceCountsOf, testing::ValuesIn(kSpaceCounts),
+                         [](const auto& c) { return std::string(c.param.name); });
+
 TEST_F(PoolStatusTest, AControllerThatHasJustStartedWritesAllDifferencesAtOnce) {
   t_.state = ControllerState();
   t_.Block("10.55.0.0/26", "web", Held(1, 3));
