@@ -207,8 +207,8 @@ Reply Agent::Serve(const cni::Environment& environment, const cni::NetworkConfig
             .ipam = ipam};
   auto reply = Dispatch(call);
   if (!reply && reply.error().code == ErrorCode::kForbidden && IsReady()) {
-    // The agent has the right, because it could load its blocks. So the API server has just started: for some seconds
-    // after its start it refuses all requests.
+    // The agent could load its blocks, so it has the RBAC permission. The API server has probably just started: for
+    // some seconds it answers 403 to permitted requests.
     reply.error().code = ErrorCode::kUnavailable;
   }
   const auto took = clock_.Now() - begin;
@@ -277,7 +277,8 @@ Expected<Reply> Agent::Add(Call& call) {
   request->netns = NetnsToRecord(call.environment.netns);
   const auto running = gate_.HoldAdd(attachment, call.started_nanos);
   if (auto ready = WaitUntilReady(call.deadline); !ready) return std::unexpected(ready.error());
-  // The turn lasts until the caller has the answer or the address is freed: no other ADD may be told this address.
+  // The turn lasts until the caller has the answer or the address is freed, so no other ADD of this attachment gets an
+  // address that is about to be freed.
   const auto turn = gate_.Enter(attachment, call.deadline);
   if (turn == nullptr) return Fail(ErrorCode::kTimeout, "another call of this container did not end in time");
   const auto deleted = directory_.DeletedAt(attachment);
@@ -354,7 +355,7 @@ Expected<void> Agent::Del(Call& call) {
   const auto journal = [&] { return WriteDown(attachment, node::FileSync::kYes); };
   MarkDeleted(attachment, call.started_nanos);
   const auto turn = gate_.Enter(attachment, call.deadline);
-  // This DEL must not free an address that a later ADD was told or will be told.
+  // This DEL must not free an address that a later ADD got or will get.
   const bool is_late = turn == nullptr ? gate_.IsNewerAddRunning(attachment, call.started_nanos)
                                        : gate_.WasNewerAddAnswered(attachment, call.started_nanos);
   if (is_late) return {};

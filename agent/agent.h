@@ -140,14 +140,15 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Expected<void> Release(AgentStore& store, ipam::Engine& engine, const ipam::Attachment& attachment,
                                        std::shared_ptr<void> turn, DeferredEdits::Then then);
   // Call when the API server is away: syncs the journal; from now on DELs go to the journal without a write. Does not
-  // wake the maintenance loop: the loop's failed requests call GoAway, too, so pass would follow pass at once.
+  // wake the maintenance loop, because the loop's own failed requests also call GoAway: each failed pass would start
+  // the next pass at once.
   void GoAway();
   // Whether the attachment has no address and no write in doubt, as far as this agent knows. Requires: the caller has
   // the attachment's turn; the agent is ready.
   [[nodiscard]] bool HoldsNothing(AgentStore& store, const ipam::Attachment& attachment) const;
-  // Ends a DEL whose attachment has no address, as far as this agent knows. If a successor has taken over the node, the
-  // agent cannot know: the successor may have given the attachment an address, or may write the entry of the
-  // attachment's note again. So the last step of ConcludeFreed checks that this agent still owns the node.
+  // Ends a DEL whose attachment has no address, as far as this agent knows. If a successor (a later agent of this node)
+  // has taken over the node, this agent cannot know: the successor may have given the attachment an address, or may
+  // write the entry of the attachment's note again. So ConcludeFreed checks last that this agent still owns the node.
   // `may_be_quarantined`: a quarantined block may hold an address of the attachment, so the DEL stays in the journal
   // until the agent can read the block. Errors: kUnavailable: a successor has taken over; kIo.
   [[nodiscard]] Expected<void> ConcludeFreed(const ipam::Attachment& attachment, bool may_be_quarantined);
@@ -213,14 +214,14 @@ class Agent final : private BlockObserver {
   [[nodiscard]] std::unique_ptr<WatchThread> WatchBlock(const std::string& block);
   // Wakes the maintenance loop.
   void Wake();
-  // Call when files of the node's directory were removed: records there again which addresses pods have whose entries
-  // are not written. Errors: kUnavailable: another agent has taken over, and would not read them; kIo.
+  // Call when files of the node's directory were removed: writes the notes of all handed-out addresses there again.
+  // Errors: kUnavailable: another agent has taken over, and would not read these notes; kIo.
   [[nodiscard]] Expected<void> MoveNotes();
   // Stops serving, once: another agent has taken over the node, or the node's directory was removed.
   void GiveWay();
 
   // Records the DEL for an ADD that comes too late (NodeDirectory::MarkDeleted). If the mark cannot be written, for
-  // example because /run is full, the DEL goes on: pods must end. Logs the first failure of a row of failures.
+  // example because /run is full, the DEL goes on, so that pods can end. Logs only the first of consecutive failures.
   void MarkDeleted(const ipam::Attachment& attachment, node::BootNanos started);
   // Returns the name of the network namespace for the entry. `path` is the value of CNI_NETNS. Returns an empty text if
   // this agent does not see the network namespace, because then a missing file would prove nothing later.
@@ -251,7 +252,7 @@ class Agent final : private BlockObserver {
   Metrics metrics_;
   std::atomic<bool> has_lost_files_ = false;  // somebody has removed files of directory_
   std::atomic<bool> told_netns_ = false;
-  std::atomic<bool> told_marks_ = false;  // the last mark of a DEL could not be written, which is in the log
+  std::atomic<bool> told_marks_ = false;  // MarkDeleted has logged a failure, and no mark was written since
 
   // Wake uses mutex_, changed_ and is_woken_. They are declared before the members whose threads call Wake, and so are
   // destroyed after these members.

@@ -104,7 +104,7 @@ bool Agent::LoadUntilDone(const std::stop_token& stop) {
       const Error& error = loaded.error();
       load_error_ = error.message + (error.details.empty() ? "" : ": " + error.details);
     }
-    // If the API server answers no write, pauses grow: each attempt lists and writes the blocks again.
+    // If the API server answers no write, the pauses grow, because each attempt lists and writes the blocks again.
     if (loaded.error().code == ErrorCode::kUnknownOutcome) pause.AfterFailure(clock_.Now());
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(pause.end() - clock_.Now());
     if (!clock_.Sleep(std::max<std::chrono::milliseconds>(kLoadPause, rest), stop)) return false;
@@ -161,7 +161,8 @@ void Agent::Drain(std::chrono::milliseconds limit) {
     changed_.wait_until(lock.native(), end, [this] { return calls_.load() == 0; });
   }
   own_.AwaitDeferred(end);
-  // The notes may be gone again: whoever removes the files may not be through yet.
+  // If files were removed, store the notes again: when MoveNotes stored them last, somebody may still have been
+  // removing files.
   if (!has_taken_over_ || own_.stopped() || !(has_lost_files_ || directory_.IsLost())) return;
   if (const auto noted = MoveNotes(); !noted) {
     spdlog::error(
@@ -178,7 +179,8 @@ node::HeldFile Agent::KeepLock() const {
 Expected<void> Agent::MoveNotes() {
   auto created = node::NodeDirectory::Open(options_.run_dir, options_.node, options_.server);
   if (!created) return std::unexpected(created.error());
-  // A successor that is there already has read the notes, and one that comes now waits.
+  // If a successor has taken over, KeepNodeOwner fails, because the successor reads no further notes. A successor that
+  // comes now waits until the notes are written.
   const auto ownership = created->KeepNodeOwner(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
   return own_.MoveNotesTo(*std::move(created));

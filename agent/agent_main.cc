@@ -108,7 +108,8 @@ void AddProbeOptions(CLI::App& app, http::ProbeOptions& options) {
   app.add_flag("--ready", options.asks_ready, "Ask whether the agent has loaded its blocks");
 }
 
-// A program of the other mode would answer all calls of the node with errors.
+// Checks the node's mode before the program is installed; with `is_direct`, sets the mode of a new node. In the other
+// mode, the program would answer all calls of the node with errors.
 Expected<void> TakeMode(const node::Folder& state, bool is_direct) {
   if (!is_direct) return node::RequireMode(state, node::NodeMode::kAgent);
   const auto begun = node::BeginAsDirect(state);

@@ -38,8 +38,8 @@ constexpr std::chrono::milliseconds kMaintenancePause{20};
 // block. If 5,000 nodes did this twice a minute, the API server would be overloaded.
 constexpr std::chrono::minutes kResyncEvery{5};
 
-// The failure of a DEL may last for hours, and other DELs need not fail, too.
-// kInvalid: somebody refuses the writes of the block. kIo, kInternal: a file under /run/berth, such as an intent,
+// True: the failure may concern only this DEL, and may last for hours, so other DELs must not wait for this DEL.
+// kInvalid: the API server refuses the writes of the block. kIo, kInternal: a file under /run/berth, such as an intent,
 // cannot be used. kUnknownOutcome: an earlier write of the block is in doubt, and this write was refused, or got no
 // answer.
 bool ConcernsOneDel(ErrorCode code) {
@@ -170,7 +170,8 @@ void Agent::ReplayJournal() {
           --pass->open;
           pass->ended.notify_all();
         });
-    // The other DELs would wait for an answer, too. If this DEL fails alone, the next pass tries the others first.
+    // The other DELs would also wait for an answer: end the pass. If only this DEL fails, the next pass tries the
+    // others first.
     if (!released && IsAway(released.error().code)) {
       const Lock lock(pass->mutex);
       pass->failed.insert(attachment);
@@ -329,7 +330,7 @@ void Agent::UpdateBlockWatches() {
   }
 }
 
-// The watch shows versions without entries, because this agent itself wrote most versions.
+// The watch asks only for metadata, because this agent itself wrote most versions, and knows their entries.
 std::unique_ptr<WatchThread> Agent::WatchBlock(const std::string& block) {
   WatchActions actions;
   const auto told = std::make_shared<std::uint64_t>(0);

@@ -91,7 +91,7 @@ class Run {
   Run(k8sclient::Api& api, const RunOptions& options, const sigset_t& signals)
       : api_(api), options_(options), signals_(signals) {}
 
-  // Returns when the process is told to end.
+  // Serves, or waits while another agent serves, until SIGTERM or SIGINT.
   Expected<void> UntilTold() {
     auto probes = ServeProbes();
     if (!probes) return std::unexpected(probes.error());
@@ -112,8 +112,9 @@ class Run {
   // Returns the node's lock if another agent has taken over the node, or nullopt if the process is told to end.
   Expected<std::optional<node::HeldFile>> Serve();
   // Waits while another agent of the node runs. Returns true if none runs any more, false if the process is told to
-  // end. `lock`: the lock that both agents share. Opened anew it could be another file, if somebody removed the files
-  // of /run/berth: then two agents would serve, and the other one's notes of addresses might be lost.
+  // end. `lock`: the lock that both agents share, as an open file. If somebody removed the files of /run/berth, the
+  // path names another file, and a lock of that file would not wait for the other agent: then two agents would serve,
+  // and the other agent's notes of addresses might be lost.
   [[nodiscard]] Expected<bool> WaitAsPassive(const node::HeldFile& lock) const;
 
   k8sclient::Api& api_;

@@ -184,7 +184,8 @@ Expected<BlockView> AgentStore::Edit(const BlockView& seen, const ipam::Change& 
       return std::unexpected(looked.error());
   }
   if (!own_.Knows(seen->name)) {
-    // The block is gone, or this agent has not fenced a later block of this name yet. A DEL would not find the address.
+    // The block is gone, or this agent has not fenced a later block of this name yet. If an ADD took an address of the
+    // later block, a DEL would not find the address.
     if (std::holds_alternative<ipam::TakeAddress>(change.what)) {
       return Fail(ErrorCode::kNotFound, "block " + seen->name + " is gone");
     }
@@ -246,7 +247,8 @@ Expected<BlockView> AgentStore::Create(const ipam::Block& block) {
   if (created || created.error().code == ErrorCode::kUnknownOutcome) unknown_blocks_.insert(block.name);
   if (!created) return created;
   if (auto taken = TakeIn(*created, ours); !taken) {
-    // The API server refuses to write the block: leave the block alone, like a block of another node.
+    // If the block existed before, and the API server refuses the fence of the block, leave the block alone, like a
+    // block of another node.
     Error failed = taken.error();
     if (ipam::IsRefusal(failed.code) && (*created)->agent != ours.agent) failed.code = ErrorCode::kAlreadyExists;
     return std::unexpected(std::move(failed));

@@ -97,9 +97,9 @@ class DeferredEdits {
   Then then_ BERTH_GUARDED_BY(mutex_);
 };
 
-// A successor reads the node's open intents and notes once, when it becomes the owner of the node, and frees addresses
-// that no caller was told. So before this agent relies on a closed intent, on a note, or on the absence of a write, it
-// holds the ownership of the node (NodeDirectory::HoldNodeOwnership).
+// A successor (a later agent of this node) reads the node's open intents and notes once, when it becomes the owner of
+// the node, and frees addresses that no caller got. So before this agent relies on a closed intent, on a note, or on
+// the absence of a write, it holds the ownership of the node (NodeDirectory::HoldNodeOwnership).
 class AgentStore final : public ipam::BlockStore {
  public:
   // The runtime must outlive the store.

@@ -42,7 +42,7 @@ class AttachmentGate {
   // Whether an ADD of the attachment runs that started after `started`.
   [[nodiscard]] bool IsNewerAddRunning(const ipam::Attachment& attachment, node::BootNanos started) const;
 
-  // Records that the ADD is told an address at `now`: a DEL that started before the ADD must not free this address
+  // Records that the ADD gets an address at `now`: a DEL that started before the ADD must not free this address
   // (WasNewerAddAnswered). The record is kept for at least 660 s, longer than a call may wait (ipam.timeoutSeconds).
   void NoteAnswered(const HeldAdd& add, node::BootNanos now);
   [[nodiscard]] bool WasNewerAddAnswered(const ipam::Attachment& attachment, node::BootNanos started) const;

@@ -72,8 +72,8 @@ class ClusterView {
   [[nodiscard]] ipam::BlockView Reuse(ipam::BlockView block);
   // Whether the last list of Shared blocks shows no entry of the attachment, and this agent has written no Shared block
   // since. So a DEL of an unknown attachment need not list the Shared blocks each time. Other programs add no entries
-  // of this node, except the controller, which writes lost entries again with attachments that no DEL names. The caller
-  // has to read the attachment's intents before. False: there may be an entry.
+  // of this node, except the controller, which writes lost entries again with attachments that no DEL names. Call this
+  // after you have read the attachment's intents. False: there may be an entry.
   [[nodiscard]] bool HasNoneInShared(const ipam::Attachment& attachment) const;
   // Returns the pool of a Shared block if ReadLatest has found it with a GET that began after the block was noted; else
   // nullptr.

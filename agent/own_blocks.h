@@ -69,15 +69,15 @@ class OwnBlocks {
   // Grows each time a block is added or forgotten.
   [[nodiscard]] std::uint64_t Generation() const;
 
-  // Takes over a block that was read from the API server: raises the field `agent`, so that no earlier write of an
-  // agent or of berth-direct can land. From then on, the addresses of the block's notes (NodeDirectory::ReadHandedOut)
-  // count as handed out by this agent. Takes all other addresses off standby, except those that an agent of another
-  // machine has on standby. Requires: the caller holds the ownership of the node (NodeDirectory::HoldNodeOwnership).
-  // Errors: those of the write; kNotFound: the block is gone, or belongs to another node; kIo; kConflict: `is_new` says
-  // that the block was unknown a moment ago, but another thread has added it.
+  // Takes over a block that was read from the API server. Writes a new value (`<instance>.<counter>`) to the field
+  // `agent`, so that no earlier write of an agent or of berth-direct can land. Keeps on standby only addresses with a
+  // note (NodeDirectory::ReadHandedOut), and addresses that an agent of another machine has on standby. From then on,
+  // addresses with a note count as handed out by this agent. Requires: the caller holds the ownership of the node
+  // (NodeDirectory::HoldNodeOwnership). Errors: those of the write; kNotFound: the block is gone, or belongs to another
+  // node; kIo; kConflict: `is_new` says that the block was unknown a moment ago, but another thread has added it.
   [[nodiscard]] Expected<void> Fence(const ipam::BlockView& seen, SteadyTime deadline, bool is_new = false);
   // Like Fence, for a block that was unknown a moment ago, while the agent serves calls. If another thread has added
-  // the block meanwhile, succeeds without a fence: this agent may have handed out addresses since.
+  // the block meanwhile, succeeds without a fence, because this agent may already have handed out its addresses.
   [[nodiscard]] Expected<void> TakeIn(const ipam::BlockView& seen, SteadyTime deadline);
   // Reads the block from the API server, whichever node it belongs to.
   [[nodiscard]] Expected<ipam::BlockView> Read(const std::string& name, SteadyTime deadline);
@@ -93,16 +93,18 @@ class OwnBlocks {
   [[nodiscard]] Expected<ipam::BlockView> Edit(const ipam::BlockView& seen, const ipam::Change& change,
                                                SteadyTime deadline);
 
-  // Submits a deferred change: it goes with the block's next patch, at most 20 ms (kLinger) later, or as long as a
-  // patch takes, up to 250 ms (kLingerMax). `done` is called once with what Edit would return: from any thread, without
-  // a lock held, maybe before EditDeferred returns. Until then Snapshot shows the block with the change.
+  // Submits a deferred change, which goes with the block's next patch. If no other change causes a patch, the change
+  // causes one after 20 ms (kLinger), or if patches take longer, after the time of a patch, at most 250 ms
+  // (kLingerMax). `done` is called once with what Edit would return: from any thread, without a lock held, maybe before
+  // EditDeferred returns. Until then Snapshot shows the block with the change.
   using EditDone = std::function<void(const Expected<ipam::BlockView>&)>;
   void EditDeferred(const ipam::BlockView& seen, const ipam::Change& change, const EditDone& done);
   // Gives the change's attachment an address on standby, and stores a note of the address, which is removed when the
   // entry is written, given back or lost. Returns the block as Snapshot shows it from now on. The entry goes with each
   // patch of the block, like a deferred change, until it is written. Returns nullptr if no address may be handed out,
   // or if the note cannot be stored; the caller then uses Edit. Requires: the caller holds the ownership of the node.
-  // An exception ends the process: a patch would write an address that has no note and that nobody was told.
+  // An exception ends the process: otherwise a patch would write an entry without a note, for an address that no caller
+  // was told.
   [[nodiscard]] ipam::BlockView HandOut(const ipam::BlockView& seen, const ipam::Change& change) noexcept;
   // Returns the attachments of all handed-out addresses whose entries are not written.
   [[nodiscard]] std::set<ipam::Attachment> HandedOut() const;
@@ -113,13 +115,13 @@ class OwnBlocks {
   [[nodiscard]] std::vector<ipam::BlockView> ForUpkeep() const;
   // Returns the attachments in doubt in the blocks whose upkeep_pause is on.
   [[nodiscard]] std::set<ipam::Attachment> InDoubtInPaused() const;
-  // Sends again what could not be written: handed-out addresses, entries to restore, and fences.
+  // Makes RunFlusher send again what could not be written: handed-out addresses, entries to restore, and fences.
   void WriteHandedOut();
   // If the last proof is 30 s old, reads a block with standby, to see whether the API server keeps `standby`.
   void ProveStandby(SteadyTime deadline);
   // Sends deferred changes when they are due, until Stop. Runs in a thread of its own.
   void RunFlusher();
-  // Waits until no deferred change is left, at most until the deadline.
+  // Waits until each deferred change has ended and its `done` was called, at most until the deadline or Stop.
   void AwaitDeferred(SteadyTime deadline);
 
   // Whether the attachment has an address of any block, even if the entry is not written.
@@ -138,9 +140,9 @@ class OwnBlocks {
   // Forgets the block with this uid, which was deleted. Keeps a known block with the same name and another uid. Waits
   // while a batch of the block is being sent; at the deadline, does nothing.
   void ObserveGone(const std::string& name, const std::string& uid, SteadyTime deadline);
-  // A list showed the block at `version`; 0: the list lacks the block. If the known version is newer, reads the block
-  // to find out whether the list is outdated, the block is gone, or the API server was restored from a backup. Errors:
-  // those of the read.
+  // Call when a list showed the block at `version` (0: the list lacks the block). If the known version is newer, reads
+  // the block to find out whether the list is outdated, the block is gone, or the API server was restored from a
+  // backup. Errors: those of the read.
   Expected<void> ObserveListed(const std::string& name, std::uint64_t version, SteadyTime deadline);
 
   [[nodiscard]] const std::string& node() const { return self_.node; }
@@ -180,8 +182,9 @@ class OwnBlocks {
   // which the core made the news.
   void Deliver(Lock& lock, const agent_core::News& news) BERTH_REQUIRES(mutex_);
   void Insert(const ipam::BlockView& written, const ipam::BlockView& before, const std::vector<node::HandedOut>& notes);
-  // Keeps `seen` if an agent of another machine wrote it. Returns the version of the block that is kept, or nullptr.
-  // `seen` may show this agent's own fence, whose answer was lost.
+  // Stores `seen` in foreign_ if an agent of another machine wrote it. Returns the stored version of the block, or
+  // nullptr. If the answer to this agent's fence was lost, `seen` shows the fence, and only the stored version shows
+  // what the other agent wrote.
   [[nodiscard]] ipam::BlockView KeepOfAnotherMachine(const ipam::BlockView& seen) BERTH_EXCLUDES(mutex_);
   // Removes the note of the handed-out address when the core has settled it.
   void ForgetNoteOnceSettled(agent_core::ChangeId id, const ipam::Attachment& attachment, const std::string& block)
@@ -190,7 +193,8 @@ class OwnBlocks {
   [[nodiscard]] Expected<ipam::BlockView> WriteIn(const StatePointer& state, const ipam::Change& change,
                                                   SteadyTime deadline);
   // Gathers the waiting changes, sends them by the deadline, and lets the next batch begin. Requires: this thread set
-  // is_sending. An exception ends the process: the block would count as being sent, and nobody would send it again.
+  // is_sending. An exception ends the process: otherwise is_sending would stay true, and no thread would ever write the
+  // block again.
   void SendBatch(const StatePointer& state, SteadyTime deadline) noexcept BERTH_EXCLUDES(mutex_);
   [[nodiscard]] Expected<ipam::BlockView> Perform(const std::string& block, const agent_core::Step& step);
   [[nodiscard]] Expected<ipam::BlockView> Patch(const agent_core::Write& write);
@@ -199,7 +203,7 @@ class OwnBlocks {
   // Wakes the thread that has to send the queued changes.
   void WakeNext(const agent_core::BlockState& state) BERTH_REQUIRES(mutex_);
 
-  // Records an answer to a request of the time `asked`: `is_kept` says whether the API server keeps `standby`.
+  // Records the answer to a request that was sent at `asked`: `is_kept` says whether the API server keeps `standby`.
   void TakeProof(const agent_core::Now& asked, bool is_kept) BERTH_EXCLUDES(mutex_);
   // Adopts a version of the block, or keeps it until the batch under way has ended. Returns false if the block is gone
   // and forgotten.
@@ -224,7 +228,8 @@ class OwnBlocks {
   std::condition_variable flusher_wakeup_;                                 // wakes RunFlusher, if no caller will send
   SteadyTime flusher_wakes_ BERTH_GUARDED_BY(mutex_) = SteadyTime::min();  // when RunFlusher wakes without a signal
   std::size_t delivering_ BERTH_GUARDED_BY(mutex_) = 0;                    // threads in Deliver
-  std::condition_variable no_deferred_left_;                               // no deferred change is left
+  // Notified when the last thread leaves Deliver, and by Stop.
+  std::condition_variable no_deferred_left_;
 };
 
 }  // namespace berth::agent

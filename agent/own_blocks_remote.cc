@@ -144,7 +144,7 @@ void OwnBlocks::ProveStandby(SteadyTime deadline) {
   if (!read && read.error().code == ErrorCode::kNotFound) ObserveGone(block->name, block->uid, deadline);
   if (!read) return;
   if ((*read)->resource_version != block->resource_version) {
-    // The other writer may have changed `standby`, so this read is no proof; the next one may be.
+    // Somebody has written the block meanwhile, and may have changed `standby`: this read is no proof.
     return ObserveRead(*read, VersionOf(*block), deadline);
   }
   {
@@ -237,7 +237,8 @@ void OwnBlocks::ObserveRead(const BlockView& read, std::uint64_t known, SteadyTi
   {
     const Lock lock(mutex_);
     const StatePointer state = core_.Find(read->name);
-    // A backup was restored. The fence will meet a conflict, and then the core accepts the older version (GoBack).
+    // If the read shows an older version, the API server was restored from a backup. The block's fence will meet a
+    // conflict, and then the core accepts the older version (GoBack).
     if (state != nullptr && VersionOf(*read) < known) Core::Distrust(*state);
   }
   Observe(read, deadline);

@@ -69,8 +69,8 @@ std::int64_t WarmBlocks::ClaimFor(const ipam::Pool& pool, const std::vector<Bloc
     free += ipam::CountFree(*block, pool, runtime.UnixMillis());
     is_used = is_used || ipam::HasHeldEntry(*block);
   }
-  // Without a block of a counted pool, the Node shows no address of the pool, so no pod that requests one comes to the
-  // node.
+  // If the node has no block of a pool with spec.resource, the Node shows no address of the pool, so the scheduler
+  // assigns no pod that requests one to the node.
   const bool lacks_first = count == 0 && !pool.resource.empty();
   const std::int64_t spare = lacks_first ? -1 : std::int64_t{free} - pool.warm_addresses;
   if (spare >= 0) return spare;

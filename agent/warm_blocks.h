@@ -30,7 +30,7 @@ class WarmBlocks {
   // RetryPause says.
   [[nodiscard]] bool Claim();
 
-  // Call NeedsRound after an ADD has taken an address, from any thread. Returns whether Claim has something to look at.
+  // Call NeedsRound once after each ADD that has taken an address, from any thread. Returns whether Claim has to run.
   [[nodiscard]] bool NeedsRound() { return spare_.fetch_sub(1) <= 0 || HasNews(); }
   // Whether blocks were added or forgotten since the last Claim began.
   [[nodiscard]] bool HasNews() const { return parts_.own.Generation() != generation_; }
@@ -50,7 +50,7 @@ class WarmBlocks {
   // This many ADDs need no Claim, as long as no block is added or forgotten.
   std::atomic<std::int64_t> spare_ = 0;
   std::atomic<std::uint64_t> generation_ = 0;
-  bool is_lost_ = false;  // a claim of this Claim may have created a block that is not in memory
+  bool is_lost_ = false;  // the last Claim may have created a block that is not in memory
   agent_core::RetryPause pause_;
 };
 

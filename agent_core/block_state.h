@@ -62,16 +62,17 @@ struct HandedOut {
 // An agent of another instance that wrote the block, although the node's files say that this agent serves the node:
 // usually an agent of another machine with this node's name.
 struct ForeignAgent {
-  std::string agent;               // value of the block's field `agent`
-  std::chrono::nanoseconds met{};  // when the foreign agent last wrote, or this agent last wrote over it, since boot
-  bool came_back = false;          // the foreign agent wrote again after this agent had written over it
+  std::string agent;  // value of the block's field `agent`
+  // Time since boot at which this agent last saw a write of the foreign agent, or last wrote over it.
+  std::chrono::nanoseconds met{};
+  bool came_back = false;  // the foreign agent wrote again after this agent had written over it
 };
 
 // Changes that are sent with one patch. The round takes several requests if answers are lost or patches meet conflicts.
 struct Round {
   std::vector<PendingChange> changes;  // changes without an outcome
   SteadyTime deadline{};               // time limit of the whole round
-  bool fences = false;                 // the patch under way raises `agent`
+  bool fences = false;                 // the patch under way is a fence: it writes a new value to the field `agent`
   // An earlier patch with these changes may have landed, or may land later.
   bool is_in_doubt = false;
   // The patch carries no handed-out address except `only`.
@@ -82,7 +83,8 @@ struct Round {
   bool is_settled = false;  // the block was read since the last patch
   enum class Awaits : std::uint8_t { kNothing, kSettlingRead, kWrite, kConflictRead };
   Awaits awaits = Awaits::kNothing;
-  // `before` to `carried`: the patch, for kWrite and kConflictRead.
+  // `before`, `after`, `asks_for_all` and `carried` describe the last patch; used in the states kWrite and
+  // kConflictRead.
   ipam::BlockView before = {};
   ipam::Block after = {};
   bool asks_for_all = false;
@@ -97,17 +99,19 @@ struct BlockState {
 
   std::map<ipam::BlockOffset, EntryToRestore> to_restore;  // each patch restores these entries
   std::map<ipam::BlockOffset, HandedOut> handed_out;
-  // Begins when the API server has refused changes of the upkeep, or has left a change in doubt. Then WriteWhatIsLeft,
-  // the renewal of standby, SweepCooled, and journalled DELs in doubt wait.
+  // Pauses the upkeep of the block: WriteWhatIsLeft, the renewal of standby, SweepCooled, and journalled DELs in doubt.
+  // Begins when the API server has refused changes of the upkeep, or when a write stays in doubt.
   RetryPause upkeep_pause;
   // Plan of the newest change that has one. An ADD has a plan, because it knows the pool; a DEL has none.
   std::optional<ipam::StandbyPlan> standby_plan;
 
   // The fields from is_failing to is_contested() say whether addresses on standby may be given.
   bool is_failing = false;  // no patch has succeeded since a failed patch or a foreign agent's write
-  // Request time of the last successful patch or unchanged read, since boot.
+  // Time since boot at which the last request was sent that showed that the block still belongs to this node: a patch
+  // that succeeded, or a read that found the block unchanged.
   std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();
-  bool must_fence = false;  // the next patch raises `agent`; no address is handed out before it has succeeded
+  // The next patch has to be a fence. The core hands out no address of the block before the fence has succeeded.
+  bool must_fence = false;
   std::optional<ForeignAgent> foreign_agent;
   // This agent and the foreign agent have each written over the other twice: this agent refuses changes of the block
   // until 60 s after the last of these writes.

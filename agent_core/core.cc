@@ -183,7 +183,7 @@ bool Core::IsProofDue(const Now& now) const { return !drops_standby_ && now.sinc
 bool Core::IsProofLate(const Now& now) const { return now.since_boot >= proof_due_ + kProofEvery; }
 
 void Core::TakeProof(std::chrono::nanoseconds asked, bool is_kept, const Now& now, News& news) {
-  // The first proof ends no lapse: before it, the core gives no address on standby (IsProofLate).
+  // Before the first proof, the core hands out no address on standby (IsProofLate), so the first proof ends no lapse.
   if (proof_due_ != std::chrono::nanoseconds::min() && IsProofLate(now)) lapse_ended_ = asked;
   proof_due_ = asked + kProofEvery;
   if (!is_kept && !std::exchange(drops_standby_, true))
@@ -242,8 +242,8 @@ void Core::See(BlockState& state, const BlockView& seen, const Now& now, News& n
 void Core::Forget(BlockState& state, News& news) {
   if (!IsKnown(state)) return;
   std::erase_if(state.handed_out, [](const auto& one) { return one.second.is_set_aside(); });
-  // The controller deletes only empty blocks. A block that goes with entries was deleted by force, or the API server
-  // lost it.
+  // The controller deletes only empty blocks. If a block with entries is gone, somebody deleted it by force, or the API
+  // server lost it.
   const BlockView shown = Shown(state);
   for (const auto& [offset, entry] : shown->allocations) {
     if (ipam::AttachmentOf(entry).empty()) continue;

@@ -19,11 +19,12 @@
 //     again.
 //   - If the answer to a write is lost, the write is in doubt until a later write changes the object, or until the core
 //     sees a newer version than the one that the write names. Meanwhile the attachments of the write are in doubt, and
-//     their DELs ask for a fence.
+//     their DELs ask for a fence: a patch that always changes the block, because it writes a new value to the block's
+//     field `agent`. After the fence, the write in doubt can no longer land.
 //   - The core ignores a version that is not newer than the known version, even if it shows another block of the same
 //     name. Exception: if a write finds that the API server's data has become older (a backup was restored), the core
 //     accepts the older version. The next patch then restores the known state exactly: it adds lost entries, and
-//     removes entries that were freed since the backup. Before this patch no address is handed out.
+//     removes entries that were freed since the backup. The core hands out no address before this patch has succeeded.
 //   - If a block's field `agent` names another agent, that agent may have replaced this agent. If the node's files
 //     confirm this, the driver stops the core. Otherwise the core writes the block once more before it hands out an
 //     address of the block. Addresses that an agent of another machine has on standby stay set aside for 60 s. If the
@@ -51,8 +52,8 @@ namespace berth::agent_core {
 
 struct CoreOptions {
   Self self;
-  // The agent keeps this many addresses of each block in use on standby. 0: every change is written before it is
-  // answered.
+  // How many addresses the agent keeps on standby in each block that has held entries. 0: the agent answers an ADD only
+  // after its entry is written.
   std::size_t standby = 0;
 };
 
@@ -63,7 +64,8 @@ inline constexpr std::chrono::milliseconds kLinger{20};
 // at most this long, so that further changes share its patch.
 inline constexpr std::chrono::milliseconds kLingerMax{250};
 inline constexpr std::chrono::milliseconds kSendNow{0};
-// If a caller's deadline is more than this later than the batch's deadline, its change waits for the next batch.
+// The thread that sends a batch waits at most this long for further callers. If a caller's deadline is more than this
+// later than the batch's deadline, the caller's change waits for the next batch.
 inline constexpr std::chrono::milliseconds kGatherMax{50};
 // How often the agent checks that the API server keeps `standby`.
 inline constexpr std::chrono::seconds kProofEvery{30};
@@ -107,7 +109,7 @@ struct News {
   std::vector<Outcome> outcomes;
 };
 
-// Whether an address on standby may be given, and why not.
+// Whether the core may give an address on standby, and if not, why.
 enum class Trust : std::uint8_t {
   kGives,
   // The last write failed or is in doubt, or the next write has to be a fence: each ADD waits until a write has
@@ -159,7 +161,7 @@ class Core {
   [[nodiscard]] ipam::OffsetSet MayGive(const BlockState& state, const Now& now) const;
   struct Given {
     ChangeId id = 0;
-    ipam::BlockView block;  // the block as Shown from now on
+    ipam::BlockView block;  // the block as Shown returns it from now on
     // When the deferred change that HandOut added is due. nullopt: a queued change writes the entry in time.
     std::optional<SteadyTime> due = {};
   };
@@ -191,7 +193,7 @@ class Core {
   // Whether the block has to be written although no change waits: it has entries to restore, or needs a fence.
   [[nodiscard]] bool HasToWrite(const BlockState& state) const;
 
-  // Begin, Next, Answer and End send a batch. Requires: is_sending.
+  // The driver calls Begin, Next, Answer and End to send a batch. Requires: is_sending.
   void Begin(BlockState& state, SteadyTime deadline);
   [[nodiscard]] Step Next(BlockState& state, const Now& now, News& news);
   // Takes the API server's answer to the Read or Write that Next returned at `asked`.
@@ -212,14 +214,14 @@ class Core {
     state.must_fence = true;
     if (!state.rounds.empty()) state.rounds.front().fences = false;
   }
-  // The caller has settled the attachment's write in doubt.
+  // Call when the attachment's write in doubt is settled.
   static void CloseDoubt(BlockState& state, const ipam::Attachment& attachment) {
     const CheckAtEnd check(state);
     state.in_doubt.erase(attachment);
   }
 
-  // IsProofDue, Prove and TakeProof keep proofs that the API server keeps `standby`, and that the addresses still
-  // belong to this node.
+  // A proof is an answer of the API server which shows that the server stores `standby`, and that the addresses still
+  // belong to this node. IsProofDue: the last proof is 30 s (kProofEvery) old, or there is none.
   [[nodiscard]] bool IsProofDue(const Now& now) const;
   // Records that a read, which was sent at `asked`, showed the block unchanged.
   static void Prove(BlockState& state, const Now& asked) {
@@ -261,7 +263,8 @@ class Core {
   // Makes `seen` the known version, and notes which entries to restore. Requires: `seen` is a version of the state's
   // block.
   void See(BlockState& state, const ipam::BlockView& seen, const Now& now, News& news);
-  // The round's patch is written: ends the handed-out addresses that the patch carried.
+  // Call when the round's patch has landed, or would change nothing: removes the addresses that it carried from
+  // `handed_out`, and reports them as settled.
   void SettleHandedOut(BlockState& state, const Round& round, News& news);
   // Returns `error`. If an earlier patch of the round may have landed or may land later, changes the code to
   // kUnknownOutcome: a later failure says nothing about the earlier patch.
@@ -277,8 +280,9 @@ class Core {
   std::size_t deferred_count_ = 0;
   bool stopped_ = false;
   bool drops_standby_ = false;  // an answer has shown that the API server drops `standby`
-  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();  // when the next proof is due, since boot
-  // Request time of the proof that ended the last lapse, since boot.
+  // Time since boot at which the next proof is due.
+  std::chrono::nanoseconds proof_due_ = std::chrono::nanoseconds::min();
+  // Time since boot at which the request was sent whose answer ended the last lapse.
   std::chrono::nanoseconds lapse_ended_ = std::chrono::nanoseconds::min();
 };
 

@@ -58,7 +58,8 @@ void Core::EndRound(BlockState& state) {
   state.attachments_in_flight.clear();
   state.leaving.clear();
   if (!round.is_alone || round.only) return;
-  // The API server refuses some handed-out entry: send each handed-out entry with a patch of its own.
+  // The API server refused a patch with handed-out entries, maybe because of one of them: send each handed-out entry
+  // with a patch of its own.
   std::deque<Round> apart;
   for (const auto& [offset, one] : state.handed_out) {
     if (one.is_set_aside()) continue;
@@ -149,7 +150,7 @@ void Core::AfterSettlingRead(BlockState& state, Round& round, const Expected<Blo
     if (!Adopt(state, *read, now, news)) FinishAll(state, round, std::unexpected(GoneError(name)), news);
     return;
   }
-  // The API server may answer no request for hours.
+  // Pause the upkeep, because the API server may answer no request for hours.
   state.upkeep_pause.AfterFailure(now.steady);
   if (read.error().code == ErrorCode::kNotFound) Forget(state, news);
   FinishAll(state, round, read, news);
@@ -194,8 +195,8 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
       state.doubt_version = round.before->resource_version;
       state.in_doubt.insert(state.attachments_in_flight.begin(), state.attachments_in_flight.end());
       news.reports.push_back({.kind = Report::Kind::kInDoubt, .block = name, .error = error});
-      // Usually one connection was cut: read the block, and write once more. If this answer is lost, too, give up: an
-      // API server that answers no write would otherwise get them as fast as it fails.
+      // Usually one connection was cut: read the block, and write once more. If the second answer is lost, too, give
+      // up: otherwise the agent would send write after write, without a pause, to an API server that answers none.
       if (is_first) return;
       state.upkeep_pause.AfterFailure(now.steady);
       return FinishAll(state, round, std::unexpected(error), news);
@@ -211,7 +212,8 @@ void Core::AfterFailure(BlockState& state, Round& round, const Error& error, con
 
 // The API server has checked the content: a schema, a rule or a policy refuses it.
 void Core::AfterRefusal(BlockState& state, Round& round, const Error& error, const Now& now, News& news) {
-  // One DEL that is refused for ever must not delay the upkeep for ever.
+  // Pause the upkeep only if the API server refuses changes of the upkeep: otherwise one DEL that is refused for ever
+  // would delay the upkeep for ever.
   const auto is_upkeep = [](const PendingChange& one) {
     return std::holds_alternative<ipam::NoChange>(one.change.what) ||
            std::holds_alternative<ipam::SweepCooled>(one.change.what);
@@ -263,7 +265,8 @@ void Core::AfterConflictRead(BlockState& state, Round& round, const Expected<Blo
 Error Core::GoBack(BlockState& state, const BlockView& seen, const Now& now, News& news) {
   const bool is_same = state.view->uid == seen->uid && seen->node == options_.self.node;
   if (is_same && VersionOf(*seen) < VersionOf(*state.view)) See(state, seen, now, news);
-  // This version may be older than the restore. If it is newer, the fence meets a conflict, which shows it.
+  // Drop `observed`, because it may be a version from before the restore. If it is a newer version, the fence meets a
+  // conflict, and the core then reads the block.
   state.observed = nullptr;
   // The data of the other blocks may be old, too: for each block a fence has to succeed before the core hands out an
   // address.

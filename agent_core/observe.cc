@@ -46,8 +46,8 @@ bool HasToBeRestored(const BlockState& state, const ipam::Block& seen, const ipa
   if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen, self.instance))) return false;
   if (IsFreedFrom(attachment, by)) return false;
   if (VersionOf(seen) < VersionOf(expected)) return other.empty() || !state.in_doubt.contains(other);
-  // Other writers may only free a held entry (docs/state.md). This also holds if `seen` has a newer version: a restored
-  // backup may have a newer version than the known one.
+  // Other writers may only free a held entry (docs/state.md), so a held entry that is gone has to be restored. `seen`
+  // may also come from a restored backup, although its version is newer than the known one.
   const bool is_changing = state.in_doubt.contains(attachment) || state.attachments_in_flight.contains(attachment);
   return !attachment.empty() && attachment != other && !is_changing;
 }
@@ -91,7 +91,7 @@ Comparison Compare(const BlockState& state, const ipam::Block& expected, const i
 
 void MeetForeignAgent(BlockState& state, const ipam::Block& seen, const ipam::Block& expected, const Now& now) {
   const bool is_known = state.foreign_agent && now.since_boot - state.foreign_agent->met < kForeignAgentMax;
-  // A write of the foreign agent before this agent's fence has landed is no answer to the fence.
+  // If the foreign agent writes before this agent's fence has landed, this write is no answer to the fence.
   const bool came_back = is_known && (state.foreign_agent->came_back || !state.must_fence);
   // This agent's fence tells the foreign agent that both write the block. If the foreign agent comes back a second
   // time, this agent does not fence again; otherwise both would write over each other for ever.

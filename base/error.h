@@ -18,24 +18,24 @@ namespace berth {
 enum class ErrorCode : std::uint8_t {
   kIncompatibleVersion,  // the CNI version is not supported, or does not have the verb
   kEnvironment,          // a CNI_* variable is missing or malformed
-  kIo,                   // stdin, stdout or a local file could not be read or written
+  kIo,                   // stdin, stdout, a local file or a socket could not be used
   kDecode,               // malformed text: JSON, kubeconfig
   kInvalid,              // input or an object breaks a rule: correct it
   kInvalidNetns,         // CNI_NETNS is this process's own network namespace
-  kNotReady,             // STATUS only: this node cannot serve an ADD
+  kNotReady,             // this node cannot serve an ADD (STATUS), or a probe found a program not ready
   kNotFound,             // the object does not exist
   kAlreadyExists,        // an object with that name exists
   kConflict,             // the object has changed since it was read: read it and decide again
   kGone,                 // the resourceVersion is too old: list again
   kExhausted,            // no address is left
-  kAddressTaken,         // the requested address is held, reserved or withheld
+  kAddressTaken,         // the requested address is held, cooling, reserved, withheld or a gateway
   kNothingHeld,          // CHECK only: the attachment has no address
   kUnauthenticated,      // the API server does not accept the credentials
   kForbidden,            // RBAC or a policy of the API server refuses the request
   kNotInstalled,         // the API server does not know berth's kinds: the CRDs are missing
   kTimeout,              // the time limit has passed; nothing was changed
   kUnavailable,          // the API server cannot be reached, or asks to wait; nothing was changed
-  kUnknownOutcome,       // the write may have landed, or may still land: settle it with a write that changes the object
+  kUnknownOutcome,       // the write may have landed, or may still land until another write changes the object
   kInternal,             // a bug, or an answer that makes no sense
 };
 

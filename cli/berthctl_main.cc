@@ -63,7 +63,7 @@ Colours ColoursOf(const Options& options) {
   return options.colour == "auto" && can ? Colours::kOn : Colours::kOff;
 }
 
-// Removes all pools and blocks but those of this pool, unless its name is empty.
+// Keeps only the pool with this name and its blocks. If `pool` is empty, keeps all. Errors: kNotFound.
 Expected<void> KeepPool(Inventory& inventory, const std::string& pool) {
   if (pool.empty()) return {};
   std::erase_if(inventory.pools, [&](const SeenPool& seen) { return seen.pool.name != pool; });

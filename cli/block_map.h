@@ -34,11 +34,11 @@ inline constexpr std::array<StateMark, 7> kStateMarks = {
   return kStateMarks[static_cast<std::size_t>(state)];
 }
 
-// The states of all addresses of the block, in order. `pool` is nullptr if the pool does not exist: then no address is
-// free. A held entry is an orphan in two cases: inventory.pods has another pod with the name in the entry; or it has no
-// pod with this name, and the entry has the UID of a pod that is not static (the mirror pod of a static pod may be
-// missing). No entry is an orphan if the entry has no pod's name, or if the inventory has no pods at all: it may have
-// been read without pods.
+// The states of all addresses of the block, in order. `pool` is nullptr if the pool does not exist or cannot be parsed:
+// then no address is free. A held entry is an orphan in two cases: inventory.pods has another pod with the name in the
+// entry; or it has no pod with this name, and the entry has the UID of a pod that is not static (the mirror pod of a
+// static pod may be missing). An entry without a pod's name is no orphan. If the inventory has no pods at all, no entry
+// is an orphan: the inventory may have been read without pods.
 [[nodiscard]] std::vector<AddressState> StatesOf(const Inventory& inventory, const ipam::Block& block,
                                                  const ipam::Pool* pool);
 

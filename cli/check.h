@@ -13,7 +13,7 @@
 namespace berth::cli {
 
 struct Finding {
-  std::string kind = {};     // a word of the table in cli/README.md
+  std::string kind = {};     // a word of the table in docs/troubleshooting.md
   std::string object = {};   // "ipblock/10.55.0.0-26"
   std::string space = {};    // of the block in `object`, if the finding is about one of its addresses
   std::string address = {};  // empty: the finding is not about an address

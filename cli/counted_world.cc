@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads consistent lists.
+// Reads the objects with consistent lists, and counts their addresses with the controller's code.
 #include "cli/counted_world.h"
 
 #include <algorithm>

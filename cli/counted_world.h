@@ -31,7 +31,7 @@ struct AskedPod {
 struct CountedWorld {
   std::int64_t now_ms = 0;  // UNIX time, by the API server's clock
   reconciler::World world = {};
-  std::optional<AskedPod> asked = {};  // nothing: the call named no pod, or the pod does not exist
+  std::optional<AskedPod> asked = {};  // nullopt: the call named no pod, or the pod does not exist
   std::vector<Error> unreadable = {};  // errors of objects that cannot be parsed
 };
 

@@ -45,7 +45,7 @@ struct SeenPool {
 struct Inventory {
   std::int64_t now_ms = 0;  // UNIX time, by the API server's clock
   std::vector<SeenPool> pools = {};
-  std::set<std::string> unreadable_pools = {};  // uids of pools that exist, but are not among `pools`
+  std::set<std::string> unreadable_pools = {};  // UIDs of pools that cannot be parsed, so they are not in `pools`
   std::vector<ipam::Block> blocks = {};
   std::vector<crds::Allocation> allocations = {};
   std::map<PodName, Pod> pods = {};
@@ -79,8 +79,9 @@ struct Use {
 // The part of a Pod object that berthctl needs.
 [[nodiscard]] Pod ParsePod(const nlohmann::json& object);
 
-// Reads pools, blocks and IPAllocations, and if `with_pods` also pods and nodes, and whether reservations can be read.
-// Errors: those of k8sclient::List; kForbidden names the missing right.
+// Reads pools, blocks and IPAllocations, and if `with_pods` also pods and nodes. If `with_pods`, also reads
+// IPReservations, but keeps only the errors of those that cannot be parsed (in `unreadable`).
+// Errors: those of k8sclient::ListEach; kForbidden names the missing right.
 [[nodiscard]] Expected<Inventory> ReadInventory(k8sclient::Api& server, bool with_pods);
 
 }  // namespace berth::cli

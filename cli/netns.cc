@@ -24,7 +24,7 @@ namespace berth::cli {
 
 namespace {
 
-// Returns nothing for an address that berth never gives to a pod: a loopback address, an IPv6 link-local address, or an
+// Returns nullopt for an address that berth never gives to a pod: a loopback address, an IPv6 link-local address, or an
 // address of another family than IPv4 and IPv6.
 std::optional<ipam::Address> AddressOf(const ifaddrs& one) {
   if (one.ifa_addr == nullptr || (one.ifa_flags & IFF_LOOPBACK) != 0) return std::nullopt;
@@ -108,8 +108,8 @@ Expected<std::vector<Finding>> CheckConfigured(const Inventory& inventory, const
     const ipam::HeldEntry* held = use.held();
     const bool may_be_here = use.node() == node || (use.block->shared() && held == nullptr);
     if (!may_be_here) continue;
-    // A cooling entry does not count as recorded, because its container may just be ending. An entry that cannot be
-    // parsed counts as held.
+    // A cooling entry does not count as recorded: no container should have its address. If a container with the address
+    // is just ending, the second check does not report it (InBoth). An entry that cannot be parsed counts as held.
     if (held != nullptr || std::holds_alternative<ipam::OpaqueEntry>(use.entry)) {
       recorded[use.address()].insert(use.block->space);
     }

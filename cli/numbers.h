@@ -16,8 +16,8 @@ namespace berth::cli {
 
 // The address count of one Node for one resource.
 struct NodeNumber {
-  std::optional<std::int64_t> shown;   // nothing: the Node shows no number
-  std::optional<std::int64_t> wanted;  // the controller's decision; nothing: the Node should show no number
+  std::optional<std::int64_t> shown;   // nullopt: the Node shows no number
+  std::optional<std::int64_t> wanted;  // the controller's decision; nullopt: the Node should show no number
   reconciler::Tally tally;
   std::size_t blocks = 0;        // blocks of the node whose free addresses count
   std::size_t other_blocks = 0;  // the node's other blocks of this resource: deleting or not counted
@@ -27,8 +27,8 @@ struct NodeNumber {
 [[nodiscard]] NodeNumber NumberOf(const CountedWorld& read, const Counting& counting, const reconciler::SeenNode& node,
                                   const std::string& resource);
 
-// Succeeds if the Node's address count includes free addresses of the pool. If `node` is nullptr, leaves
-// spec.nodeSelector out of account. The error says why the addresses do not count; its details say what to do.
+// Succeeds if the Node's address count includes free addresses of the pool. If `node` is nullptr, ignores the
+// pool's spec.nodeSelector. The error says why the addresses do not count; its details say what to do.
 [[nodiscard]] Expected<void> CheckCounted(const Counting& counting, const reconciler::SeenPool& pool,
                                           const reconciler::SeenNode* node);
 

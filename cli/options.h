@@ -37,10 +37,10 @@ struct Options {
   std::chrono::seconds settle{15};          // check: time between the two checks
   std::string netns = {};                   // check: folder of network namespaces; empty: do not compare them
   std::string node = {};                    // check: the node of these network namespaces
-  std::vector<std::string> addresses = {};  // release
+  std::vector<std::string> addresses = {};  // release: the addresses to release
   std::string report = {};                  // release: file with a report of `check -o json`; "-": stdin
-  std::string space = {};                   // release
-  bool is_sure = false;                     // release
+  std::string space = {};                   // release: the space of `addresses`
+  bool is_sure = false;                     // release: option --sure (Release::is_sure)
 };
 
 // The program ends at once: with code 0 after --help, --version or without arguments, with code 2 after a usage error.

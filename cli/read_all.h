@@ -21,8 +21,8 @@ namespace berth::cli {
 // Time limit of one answer, such as a page of a list. A whole list has no limit.
 inline constexpr std::chrono::seconds kAnswerMax{60};
 
-// Returns what `read` makes of the collection's objects. The errors of `read` go to `unreadable`. Errors: those of
-// k8sclient::ListEach, with the path.
+// Lists the collection at `path`, and returns the results of `read` for its objects. Appends the errors of `read` to
+// `unreadable`. Errors: those of k8sclient::ListEach, with the path.
 template <typename Seen>
 Expected<std::vector<Seen>> ReadAll(k8sclient::Api& api, std::string_view path,
                                     const std::function<Expected<Seen>(nlohmann::json)>& read,

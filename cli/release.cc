@@ -33,7 +33,8 @@ bool IsReady(const json& node) {
   return false;
 }
 
-// The held entry, or the freed entry of which an agent is still to check whether a container has the address.
+// The held entry; or, if the address is freed but an agent has yet to check whether a container still has it, the freed
+// entry inside the cooling entry.
 std::optional<ipam::HeldEntry> HeldOrUnchecked(const Use& use) {
   if (const ipam::HeldEntry* held = use.held()) return *held;
   auto freed = ipam::FreedUnder(use.block->allocations.at(use.offset));
@@ -194,7 +195,7 @@ Expected<std::string> Releaser::Perform(const Release& release) {
       ipam::Block& known = *std::ranges::find(inventory_.blocks, use->block->name, &ipam::Block::name);
       known = *std::move(block);
     } else {
-      // If the entry has changed, it may name a pod that is younger than the list of pods.
+      // Make Refresh read everything again: a changed entry may name a pod that is newer than the list of pods.
       read_.reset();
     }
     if (!is_conflict) return text;

@@ -15,7 +15,7 @@ namespace berth::cli {
 
 // The pod and the node of an entry, as berthctl read them a moment ago.
 struct PodAndNode {
-  std::optional<Pod> pod = {};  // nothing: it does not exist, or the entry names no pod or no node
+  std::optional<Pod> pod = {};  // nullopt: it does not exist, or the entry names no pod or no node
   // The Node's condition Ready is True, or the Node does not exist, so that nothing runs there.
   bool node_is_ready_or_gone = false;
   bool node_is_gone = false;
@@ -24,10 +24,10 @@ struct PodAndNode {
 struct Release {
   ipam::Address address;
   std::string space;
-  // True: a person has checked that no container has the address. So also release an entry whose pod berthctl cannot
-  // check (unknown or static), and do not ask the agent to look for the container's network namespace. If an address is
-  // freed already and waits for this look, end the wait: on a node without an agent nobody looks, and the block could
-  // never be deleted.
+  // True: a person has checked that no container has the address. Then Releaser also releases an entry whose pod
+  // berthctl cannot check (unknown or static), and does not ask the agent to look for the container's network
+  // namespace. If the address is freed already and waits until an agent has looked, Releaser ends the wait: on a node
+  // without an agent, the wait would never end, and the block could never be deleted.
   bool is_sure = false;
 };
 
@@ -50,7 +50,8 @@ class Releaser {
   [[nodiscard]] Expected<std::string> Perform(const Release& release);
 
  private:
-  // Reads the cluster again if that was long ago. Returns the UNIX time in milliseconds, by the API server's clock.
+  // Reads the cluster again if the last read is at least 20 s old. Returns the UNIX time in milliseconds, by the API
+  // server's clock.
   [[nodiscard]] Expected<std::int64_t> Refresh();
 
   k8sclient::Api& api_;

@@ -325,7 +325,7 @@ class Answer {
         fits ? "" : "the pool is full: end pods that have addresses of the pool, or add a pool of this resource");
   }
 
-  // Returns the first obstacle on the node that has nothing to do with addresses.
+  // Returns the first reason, other than addresses, why the node cannot run the pod; nullopt if there is none.
   [[nodiscard]] std::optional<Verdict> NotForPod(const SeenNode& node) const {
     if (!node.is_ready) return Verdict{Distance::kNotForPod, "is not Ready"};
     if (!asked_.placement.Admits(node.name, node.labels, {})) {

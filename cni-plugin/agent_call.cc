@@ -97,7 +97,8 @@ int AgentCall::Serve() {
   if (auto netns = CheckNetns(call_.environment); !netns) return Fail(netns.error());
   const auto body = MakeBody();
   if (!body && Is(Verb::kDel)) {
-    // The network's name is so long that each ADD fails, too. So the container has no address, and may end.
+    // The network's name or CNI_ARGS is so long that the container's ADD fails, too. So the container has no address,
+    // and its DEL may succeed.
     Complain(kProgram, body.error());
     return EXIT_SUCCESS;
   }

@@ -16,9 +16,9 @@ namespace berth::cni_plugin {
 // The checks for cni::CheckPaths. Errors in a file go to stderr.
 [[nodiscard]] cni::PathChecks PathChecksOfNode();
 
-// The field's rules in one file. Nothing if the file is missing.
-// Errors: kInvalid: the file does not belong to root (or to the user that runs the program), or others may write it;
-// kIo.
+// The field's rules in one file. Empty if the file is missing.
+// Errors: kInvalid: the file is not a regular file, does not belong to root (or to the user that runs the program), or
+// others may write it; kIo: it cannot be read, or is a symbolic link.
 [[nodiscard]] Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::string_view field);
 
 // True if the folder of the rule, or a part of `path` below it, is a symbolic link. False for a rule that names one

@@ -32,8 +32,8 @@ class Deadline {
   }
   [[nodiscard]] std::int64_t boot_nanos() const { return nanos_; }
   [[nodiscard]] bool Passed() const { return Left().count() == 0; }
-  // Milliseconds left, rounded up. Rounded down, the last fraction of a millisecond would become 0, and poll(2) would
-  // return at once, again and again.
+  // Milliseconds left, rounded up. If they were rounded down, the last fraction of a millisecond would become 0, and a
+  // caller would call poll(2) in a busy loop.
   [[nodiscard]] int PollMillis() const {
     const auto millis = std::chrono::ceil<std::chrono::milliseconds>(Left()).count();
     return static_cast<int>(std::min<std::int64_t>(millis, INT_MAX));

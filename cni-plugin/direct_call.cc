@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The five verbs, carried out with the engine and DirectStore.
+// Serves ADD, DEL, CHECK, GC and STATUS with ipam::Engine and node::DirectStore.
 #include "cni-plugin/direct_call.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::string HostName() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) return {};
   std::string name = host.data();
-  // In lower case, like the kubelet registers its Node.
+  // In lower case: the kubelet registers its Node under the host's name in lower case.
   std::ranges::transform(
       name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return name;
@@ -201,7 +201,8 @@ Expected<void> DirectCall::Del() {
   // Take the lock first: a running ADD of this attachment then ends before this DEL, and if the ADD's process dies,
   // this DEL sees its intents.
   if (auto entered = EnterTurn(); !entered) return entered;
-  // Without the mark, an ADD that comes after this DEL may take an address, which the controller frees later.
+  // Without the mark, an ADD that started before this DEL but gets the lock after it may take an address, which the
+  // controller frees later.
   if (const auto marked = place_.directory.MarkDeleted(attachment(), started_); !marked) {
     std::fprintf(stderr, "berth-direct: cannot record this DEL: %s\n", marked.error().message.c_str());
   }
@@ -212,8 +213,8 @@ Expected<void> DirectCall::Del() {
 Expected<void> DirectCall::Gc() {
   if (auto entered = EnterTurn(); !entered) return entered;
   // The runtime made its list of attachments before this process started. The list may lack an ADD that was running at
-  // that time, and lacks every ADD that started later. Read these ADDs while this call has the lock, because other ADDs
-  // may write entries until then.
+  // that time, and lacks every ADD that started later. Read these ADDs after this call has got the lock: until it has
+  // the lock, other ADDs may write entries.
   const auto running = place_.directory.ReadRunning(started_);
   if (!running) return std::unexpected(running.error());
   const auto intents = place_.directory.ReadIntents("");
@@ -232,8 +233,8 @@ Expected<void> DirectCall::Gc() {
 }
 
 Expected<void> DirectCall::Status() {
-  // This request needs the CRD and the right to read it: any successful answer will do. A full pool must not make the
-  // node NotReady.
+  // This request succeeds if the CRD exists and the node may list pools. Status does not look at free addresses,
+  // because a full pool must not make the node NotReady.
   const k8sclient::Request request{.path = std::string(crds::kPoolsPath),
                                    .query = {{"limit", "1"}, {"resourceVersion", "0"}},
                                    .accept = k8sclient::kPartialMetadataList};

@@ -38,12 +38,14 @@ class DirectCall {
   DirectCall& operator=(const DirectCall&) = delete;
   ~DirectCall() = default;
 
-  // Returns the text to print; empty for verbs that print nothing. If Serve fails, the ADD has freed the addresses that
-  // it had newly got. An address that it could not free stays until a DEL frees it, or until the pod is gone.
+  // Returns the text to print; empty for verbs that print nothing. If an ADD fails, Serve frees the addresses that the
+  // ADD has newly got (node::IpamCall::Add). An address that Serve does not free stays until a DEL frees it, or until
+  // the pod is gone.
   [[nodiscard]] Expected<std::string> Serve();
   // Call if the answer of an ADD could not be printed. Frees the attachment's addresses if this ADD gave all of them.
   [[nodiscard]] Expected<void> TakeBackAdd();
-  // Call when the answer of an ADD was printed, as the last thing before the process ends.
+  // Records that this ADD ends now. Call after the answer of an ADD was printed, as the last thing before the process
+  // ends.
   void AnswerDelivered() { node::NodeDirectory::NoteEnd(running_); }
 
   [[nodiscard]] const std::string& node() const { return place_.node; }

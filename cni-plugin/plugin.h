@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunPlugin: the code that `berth` and `berth-direct` share. It reads one call, answers calls that need no other
-// program, and prints.
+// RunPlugin: the code that `berth` and `berth-direct` share. It reads one call, and answers the call itself if that
+// needs neither an agent nor the API server.
 //
 // stdout gets exactly one JSON document or nothing. All text for people goes to stderr.
 #pragma once

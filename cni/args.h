@@ -26,7 +26,7 @@ struct Args {
 
 // If a key occurs twice, the last value counts. ParseArgs accepts the key MAC, which only the interface plugin uses.
 // Errors: kEnvironment: a pair does not have exactly one "=" (a trailing ";" makes an empty pair); IgnoreUnknown is not
-// 1, 0, true or false (in any letter case); an unknown key without IgnoreUnknown.
+// 1, 0, true or false (in any letter case); an unknown key, unless IgnoreUnknown is true.
 [[nodiscard]] Expected<Args> ParseArgs(std::string_view text);
 
 }  // namespace berth::cni

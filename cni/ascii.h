@@ -9,7 +9,7 @@
 
 namespace berth::cni {
 
-// "1", "0", and "true", "false" in any letter case; nothing for any other text.
+// "1", "0", and "true", "false" in any letter case; nullopt for any other text.
 [[nodiscard]] constexpr std::optional<bool> ParseBool(std::string_view text) {
   if (text == "1" || EqualAnyCase(text, "true")) return true;
   if (text == "0" || EqualAnyCase(text, "false")) return false;

@@ -17,13 +17,13 @@
 namespace berth::cni {
 namespace {
 
-// Limit of a name from outside in an error message.
+// An error message contains at most this many bytes of an annotation's name.
 constexpr std::size_t kNameBytesMax = 200;
 
 using Json = nlohmann::ordered_json;
 
-// Parses one to three numbers. For CHECK, GC and STATUS, berth first compares the numbers of versions, like the Go
-// libraries do.
+// Parses "1", "1.2" or "1.2.3"; a missing number is 0. For CHECK, GC and STATUS, berth compares these numbers before it
+// looks for the version in the list of supported versions, like the Go libraries do.
 std::optional<std::array<int, 3>> ParseNumbers(std::string_view text) {
   std::array<int, 3> numbers = {0, 0, 0};
   for (int& number : numbers) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// NetworkConfig: the interface plugin's whole network configuration from stdin, whose section `ipam` is for berth.
+// NetworkConfig: the parts that berth reads of the network configuration on stdin. Stdin has the interface plugin's
+// whole configuration, whose section `ipam` is for berth.
 //
 // berth reads a configuration like the reference libraries do: keys may have any letter case, the last of duplicate
 // keys counts, null counts as absent, and unknown keys are ignored. ParseConfig refuses a byte order mark, trailing
 // bytes and anything but one JSON object (docs/cni.md). It checks the limits of depth, size and number of values while
-// it parses, so no input can exhaust the process.
+// it parses, so no input can exhaust the process's memory or stack.
 #pragma once
 
 #include <chrono>
@@ -27,10 +28,10 @@
 
 namespace berth::cni {
 
-// A reader of stdin may stop after this many bytes plus one: ParseConfig refuses a longer input.
+// ParseConfigTree refuses a longer input, so a reader of stdin may stop after this many bytes plus one.
 inline constexpr std::size_t kConfigBytesMax = std::size_t{64} << 20;
 
-// The parser keeps only those of the runtime's annotations that have this prefix.
+// Of the pod annotations that the runtime passes, the parser keeps only those whose names have this prefix.
 inline constexpr std::string_view kAnnotationPrefix = "ipam.berth.dev/";
 
 // When an agent has loaded its blocks, it creates a file with the path of its socket plus this suffix. A reboot removes
@@ -82,7 +83,7 @@ struct NetworkConfig {
   std::map<std::string, std::string> annotations;
   // CHECK only; prevResult is required there.
   std::vector<PreviousAddress> previous;
-  // GC only. Nothing: the caller sent no list, so GC must free nothing. Empty: no attachment is valid.
+  // GC only. nullopt: the caller sent no list, so GC must not free any address. Empty: no attachment is valid.
   std::optional<std::vector<ValidAttachment>> valid_attachments;
 
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
@@ -123,7 +124,8 @@ using ConfigTree = std::shared_ptr<const nlohmann::ordered_json>;
 // Errors: kInvalid (kEnvironment if the source is CNI_ARGS): an address is malformed, or two have the same family.
 [[nodiscard]] Expected<std::vector<ipam::Address>> RequestedAddresses(const NetworkConfig& config, const Args& args);
 
-// Parses another list of addresses, such as an annotation's value: separated by commas, without blanks.
+// Parses addresses that are separated by commas, without blanks, such as an annotation's value. Errors: kInvalid: an
+// address is malformed, or two have the same family.
 [[nodiscard]] Expected<std::vector<ipam::Address>> ParseAddressList(std::string_view text);
 
 }  // namespace berth::cni

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members of a network configuration that berth reads: for the parser, and for the forwarded body.
+// The names of the members of a network configuration that berth reads. The parser (config.h) and the code that writes
+// the body for the agent (forward.h) use them.
 #pragma once
 
 #include <string_view>
@@ -10,7 +11,7 @@
 namespace berth::cni {
 
 inline constexpr std::string_view kValidAttachmentsKey = "cni.dev/valid-attachments";
-// The name in the CNI tag spec-v1.1.0. Libraries send one of the two keys or both.
+// The name of the same list in the CNI tag spec-v1.1.0. Libraries send one of the two keys or both.
 inline constexpr std::string_view kAttachmentsOfOldTagKey = "cni.dev/attachments";
 inline constexpr std::string_view kPodAnnotationsKey = "io.kubernetes.cri.pod-annotations";
 

@@ -51,7 +51,7 @@ using ReadVariable = std::function<const char*(const char* name)>;
 [[nodiscard]] bool IsIdentifier(std::string_view text);
 
 // Checks an interface name by the rules of Linux, and refuses ":" and every Unicode white space. Returns what is wrong
-// with the name; empty: nothing.
+// with the name; empty if the name is valid.
 [[nodiscard]] std::string_view InterfaceNameFault(std::string_view name);
 
 }  // namespace berth::cni

@@ -17,8 +17,9 @@ struct Rewording {
   std::string_view instead;
 };
 
-// If the error of a DEL contains the first phrase, go-cni takes the DEL for done; without a netns, also if it contains
-// the second. multus drops its cache on the second phrase. On the third the kubelet retries after 1 s instead of 10 s.
+// go-cni treats a failed DEL as done if the error contains the first phrase or, if the DEL has no netns, the second
+// phrase. multus drops its cache if an error contains the second phrase. The kubelet retries after 1 s instead of 10 s
+// if an error contains the third phrase.
 constexpr std::array kRewordings = {
     Rewording{"not found", "does not exist"},
     Rewording{"no such file or directory", "does not exist"},
@@ -36,8 +37,8 @@ std::size_t FindAnyCase(std::string_view text, std::string_view phrase) {
 std::string WithoutTriggerPhrases(std::string_view text) {
   std::string clean(text);
   for (const Rewording& rewording : kRewordings) {
-    // Search from the start each time. This is fast, because messages contain at most some hundred bytes of foreign
-    // text.
+    // The search restarts after each replacement. This is fast, because messages are short (usually a few hundred
+    // bytes).
     for (std::size_t at = FindAnyCase(clean, rewording.phrase); at != std::string::npos;
          at = FindAnyCase(clean, rewording.phrase)) {
       clean.replace(at, rewording.phrase.size(), rewording.instead);

@@ -18,9 +18,9 @@
 
 namespace berth::cni {
 
-// Both sides refuse a body with more bytes, and the agent refuses a body with more values: it reads up to 56 calls at
-// the same time in 64 MiB of memory, and one value of the tree takes up to 130 bytes. A GC comes seldom, and its list
-// has about 110 bytes and three values for each attachment of the node.
+// `berth` and the agent refuse a body with more bytes or JSON values: the agent reads up to 56 calls at the same time
+// in 64 MiB of memory, and one value of the parsed body takes up to 130 bytes. GCs are rare, and the list of a GC has
+// about 110 bytes and three values for each attachment of the node.
 struct ForwardedLimits {
   std::size_t bytes;
   std::size_t values;

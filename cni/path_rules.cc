@@ -90,8 +90,8 @@ struct Field {
   std::string_view name;
   const std::string& path;
   const std::vector<PathRule>& rules;
-  // A folder that belongs to berth. For a rule below this folder, no part of the path below it may be a symbolic link,
-  // not even the file that the rule names.
+  // A folder that belongs to berth. If the rule is below this folder, no part of the path below the folder may be a
+  // symbolic link, not even the file that the rule names.
   PathRule own_folder = {};
 };
 

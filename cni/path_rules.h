@@ -24,8 +24,8 @@ using PathRule = std::string;
 // into a folder for logs.
 [[nodiscard]] std::vector<PathRule> ParseRules(std::string_view text, std::string_view field);
 
-// Checks the path in the file system. Returns what is wrong with it, as a text for people that begins with "is"; empty:
-// nothing.
+// Checks the path in the file system. Returns what is wrong with the path, as the end of a sentence about the path,
+// such as "leads through a symbolic link"; empty if nothing is wrong.
 using PathFault = std::function<std::string(const PathRule& rule, std::string_view path)>;
 
 struct PathChecks {

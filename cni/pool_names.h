@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of pools: which source of names counts, and which names are valid. berth puts each name into a URL, and sends a
-// request for each name.
+// Names of pools: the check of their form and number, and the source from which an ADD takes them. berth checks them
+// because it puts each name into a URL, and sends a request for each name.
 #pragma once
 
 #include <cstddef>

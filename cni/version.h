@@ -28,14 +28,14 @@ inline constexpr Version kNewestVersion = Version::k1_1_0;
 // "0.1.0" to "1.1.0".
 [[nodiscard]] std::string_view ToString(Version version);
 
-// Nothing if `text` is not exactly one of the seven versions.
+// nullopt if `text` is not exactly one of the seven versions.
 [[nodiscard]] std::optional<Version> FindVersion(std::string_view text);
 
 // "0.1.0, 0.2.0, ...", for messages.
 [[nodiscard]] std::string SupportedVersions();
 
 // The answer to VERSION: the newest version and the list of versions. It does not depend on the version in stdin, so
-// nobody needs to read stdin.
+// the plugin does not read stdin.
 [[nodiscard]] std::string VersionAnswer();
 
 // The text of --help on stdout, and of a call without CNI_COMMAND on stderr: purpose of the program, versions,

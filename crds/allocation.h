@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // IPAllocation: which attachment has which addresses, for people and for Kubernetes' garbage collector.
 //
-// The controller writes it from the entries of blocks. This file derives the object's name, labels, joined addresses
-// and owner from its other parts, so that two writers write the same object.
+// The controller writes it from the entries of blocks. This file derives the object's name, labels, spec.ips and owner
+// from its other parts, so that two writers write the same object.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ struct Allocation {
 // "<pod>-<attachment>". The pod's name is shortened so that the result has at most 253 characters and is a valid name.
 [[nodiscard]] std::string AllocationName(std::string_view pod, const ipam::Attachment& attachment);
 
-// The attachment at the end of the name; nothing if the name does not end with one.
+// The attachment at the end of the name; nullopt if the name does not end with one.
 [[nodiscard]] std::optional<ipam::Attachment> AttachmentOfName(std::string_view name);
 
 // An address as the value of a label: in IPv6 with "-" for ":". If the value would begin or end with "-",

@@ -135,7 +135,7 @@ Expected<ipam::Block> ParseBlock(const Json& object) {
   block.agent = document.String("agent", kAgentLengthMax);
   block.free = static_cast<std::uint32_t>(document.Integer("free", 0, kEntriesMax).value_or(0));
   // Keep the value even if it lies outside the block. If ParseBlock reduced the value, Touch might write the value that
-  // the object already has, and such a write would settle nothing.
+  // the object already has: such a write changes no resourceVersion, so an older write could still land.
   block.next = static_cast<ipam::BlockOffset>(document.Integer("next", 0, kEntriesMax - 1).value_or(0));
   block.allocations = ReadAllocations(document, block.size());
   block.standby = ReadStandby(document, block);
@@ -212,8 +212,8 @@ Expected<ipam::Block> BlockAfterPatch(ipam::Block after, const Json& answer) {
 Expected<BlockIdentity> ParseBlockName(std::string_view name) {
   const auto refuse = [&] { return Fail(ErrorCode::kInvalid, "not the name of a block: " + Quoted(name)); };
   if (name.size() > kBlockNameLengthMax) return refuse();
-  // The CIDR of an IPv4 block has three dots, and the CIDR of an IPv6 block has none. A name with a space has one dot
-  // more.
+  // The CIDR of an IPv4 block has three dots, and the CIDR of an IPv6 block has none. A name that begins with the
+  // name of a space has one dot more.
   const auto dots = std::ranges::count(name, '.');
   const bool ipv4 = dots >= 3;
   const bool has_space = dots == 4 || dots == 1;

@@ -24,7 +24,8 @@ namespace berth::crds {
 
 // The merge patch that changes `before`, as it was read, into `after`: metadata.resourceVersion of `before`, every
 // field and entry that differs, and null for removed ones. If `before` has managed fields, the patch removes them
-// (docs/adr/0004). If nothing differs, the patch contains only the resourceVersion, and settles no write in doubt.
+// (docs/adr/0004). If nothing differs, the patch contains only the resourceVersion: the API server then keeps the
+// object's resourceVersion, so an older write whose answer was lost can still land.
 // Requires: both are the same object (name, uid, spec); before.resource_version is not empty; `after` keeps the limits
 // of the schema; entries come from ipam::FormatEntry.
 [[nodiscard]] nlohmann::json BlockMergePatch(const ipam::Block& before, const ipam::Block& after);

@@ -15,9 +15,9 @@ namespace berth::crds {
 // lists as a whole. Requires: both are objects.
 [[nodiscard]] nlohmann::json DiffMergePatch(const nlohmann::json& before, const nlohmann::json& after);
 
-// Returns the list `known`, for a patch that replaces the list `before`. If an old and a new element have the same
-// values of `keys`, the new element gets the other fields of the old element. So a write keeps fields of a newer
-// version of berth.
+// Returns the list `known`, for a patch that replaces the list `before`. If an element of `known` has the same values
+// of `keys` as an element of `before`, it also gets those fields of the old element that it lacks. So a write keeps the
+// fields that a newer version of berth has written.
 [[nodiscard]] nlohmann::json MergeElements(const nlohmann::json& before, std::vector<nlohmann::json> known,
                                            std::initializer_list<std::string_view> keys);
 

@@ -48,8 +48,8 @@ inline constexpr std::string_view kIPv6BlockLabel = "ipam.berth.dev/ipv6-block";
 
 inline constexpr std::string_view kReadyCondition = "Ready";
 inline constexpr std::string_view kExhaustedCondition = "Exhausted";
-// True: more nodes need a block than blocks are unclaimed. Then the controller deletes empty blocks, and no node claims
-// a block in advance.
+// True: more nodes need a block of the pool than the pool has unclaimed blocks. Then the controller deletes empty
+// blocks, and no node claims a block in advance.
 inline constexpr std::string_view kScarceCondition = "Scarce";
 
 // Limits of the schemas that programs must also keep.

@@ -61,8 +61,8 @@ struct PoolStatus {
 [[nodiscard]] Expected<PoolStatus> ParsePoolStatus(const nlohmann::json& object);
 
 // The merge patch for <pool>/status that changes the status of `object`, as it was read, into `status`: only the
-// differences, and metadata.resourceVersion. null if nothing differs. Keeps only the first 64 claimable prefixes,
-// because nodes need only some.
+// differences, and metadata.resourceVersion. null if nothing differs. Writes only the first 64 claimable prefixes,
+// because a node needs only a few of them.
 // Errors: kInvalid: more conditions or withheld ranges than the schema allows, or `object` has no resourceVersion.
 [[nodiscard]] Expected<nlohmann::json> PoolStatusPatch(const nlohmann::json& object, const PoolStatus& status);
 

@@ -23,9 +23,9 @@ inline constexpr std::int64_t kUnitsMax = std::int64_t{1} << 62;
   return a > kUnitsMax - b ? kUnitsMax : a + b;
 }
 
-// Parses "3", "3000m", "1k", "2Ki" or "3e2", and rounds up to a whole number. Nothing: not a quantity, with a sign,
-// more than 30 digits, an exponent beyond 60 or -60, or larger than kUnitsMax. Source: k8s.io/apimachinery,
-// api/resource/quantity.go.
+// Parses "3", "3000m", "1k", "2Ki" or "3e2", and rounds up to a whole number. nullopt: `quantity` is not a quantity, or
+// has a sign, more than 30 digits, an exponent beyond 60 or -60, or a value larger than kUnitsMax. Source:
+// k8s.io/apimachinery, api/resource/quantity.go.
 [[nodiscard]] std::optional<std::int64_t> ParseUnits(std::string_view quantity);
 
 // The counted resources in a ResourceList (status.capacity and the like), by name without the prefix. A value that

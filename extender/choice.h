@@ -89,10 +89,11 @@ class Chooser {
 
   // Call it when this controller begins to lead.
   void Lead(SteadyTime now);
-  // Replaces the snapshot. `look` answers from the same world, which was read at `read_at`. Returns true if the caller
-  // has to wake the scheduler, which itself tries a refused pod again only after five minutes. First case: a pod has
-  // found no node since Publish last returned true, and now more addresses are left for it, or kAwaitedMax has passed.
-  // Second case, once for each leader: kLeadingPause has ended, because the previous leader may have refused pods.
+  // Replaces the snapshot. `look` returns the state that a pod has in the snapshot's world; the controller read this
+  // world at `read_at`. Returns true if the caller has to wake the scheduler, which itself tries a refused pod again
+  // only after five minutes. First case: a pod has found no node since Publish last returned true, and now more
+  // addresses are left for it, or kAwaitedMax has passed. Second case, once for each leader: kLeadingPause has ended,
+  // and the previous leader may have refused pods.
   [[nodiscard]] bool Publish(Snapshot snapshot, const Look& look, SteadyTime read_at);
   // Chooses nodes among those that the scheduler offers. Requires: `offered` has no name twice. If an answer has one
   // node and the scheduler asks again for the same pod, the next answer has another node with room, if there is such a
@@ -105,7 +106,7 @@ class Chooser {
  private:
   struct Assumed {
     std::string key;
-    std::string node;  // empty: one of several
+    std::string node;  // empty: the answer had several nodes
     Units units;
     SteadyTime since;
     std::set<std::string> tried;  // nodes that Filter has answered as the only node
@@ -127,7 +128,7 @@ class Chooser {
   std::map<std::string, Assumed> assumed_ BERTH_GUARDED_BY(mutex_);  // by UID of the pod
   // Resources that pods without a node need, and for which a pool serves a node.
   std::set<std::string> awaited_ BERTH_GUARDED_BY(mutex_);
-  std::optional<SteadyTime> wakes_at_ BERTH_GUARDED_BY(mutex_);  // Publish returns true then at the latest
+  std::optional<SteadyTime> wakes_at_ BERTH_GUARDED_BY(mutex_);  // the first Publish from then on returns true
   Rooms available_ BERTH_GUARDED_BY(mutex_);                     // addresses left when the snapshot was published
 };
 

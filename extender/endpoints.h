@@ -30,11 +30,12 @@ struct Endpoint {
   std::uint16_t port = 0;
 };
 
-// Makes this endpoint the Service's only endpoint in the slice of its address family. Errors: those of the requests.
+// Makes `endpoint` the only endpoint in the EndpointSlice of the Service berth-extender for the endpoint's IP family.
+// Errors: those of the requests.
 [[nodiscard]] Expected<void> WriteEndpoint(k8sclient::Api& api, const Endpoint& endpoint,
                                            const k8sclient::CallOptions& options);
-// Makes kube-scheduler try again to place the pods for which it found no node. `stamp` has to differ from that of the
-// previous call. Errors: those of the requests.
+// Makes kube-scheduler try again to place the pods for which it found no node. `stamp` has to differ from the `stamp`
+// of the previous call. Errors: those of the requests.
 [[nodiscard]] Expected<void> WakeScheduler(k8sclient::Api& api, const std::string& name_space, std::int64_t stamp,
                                            const k8sclient::CallOptions& options);
 // Writes the endpoint at once and then every kEndpointPeriod, until stop is requested. Logs a failure, and tries again

@@ -18,7 +18,7 @@
 
 namespace berth::http {
 
-// Gate gives workers to requests. The other requests wait; urgent requests go first.
+// Gate assigns requests to free workers. If no worker is free, a request waits; urgent requests go first.
 class Gate {
  public:
   using Work = std::function<void()>;
@@ -71,16 +71,16 @@ class Gate {
 };
 
 // The state of a caller whose whole request has not come. kNew: TLS is not set up, or there is no TLS. kIdle: TLS is
-// set up. kSendsBody: the head has come over TLS.
+// set up, and no head of a request has come. kSendsBody: the head has come over TLS.
 enum class CallerState : std::uint8_t { kNew, kIdle, kSendsBody };
 
 // PendingConnections contains the connections without a whole request. If there is one connection too many,
-// PendingConnections ends the oldest connection that is kNew, else the oldest that is kIdle, else the oldest. Only the
+// PendingConnections ends the connection that is kNew for the longest time, else kIdle, else kSendsBody. Only the
 // io_context's thread uses PendingConnections.
 class PendingConnections {
  public:
-  using Id = std::pair<CallerState, std::uint64_t>;  // the number of an older connection is smaller
-  using Abort = std::function<void()>;               // ends reading; the session calls Remove later
+  using Id = std::pair<CallerState, std::uint64_t>;  // the number counts the calls of Add
+  using Abort = std::function<void()>;               // makes the session read no more; it calls Remove later
   explicit PendingConnections(boost::asio::io_context& io) : end_(io) {}
 
   [[nodiscard]] Id Add(CallerState state, std::size_t max, Abort abort) {

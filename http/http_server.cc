@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpServer: the listeners and the threads. One thread accepts, reads, and writes the rest of an answer that a worker
-// could not write at once. Workers call the handlers.
+// HttpServer: the listeners and the threads. Workers call the handlers, and without TLS write what they can write of an
+// answer without waiting. One other thread accepts, reads, and writes the rest.
 #include "http/http_server.h"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -86,7 +86,7 @@ class Listener {
   const std::unique_ptr<Shared> shared_;
   Acceptor acceptor_;
   asio::steady_timer pause_;
-  std::promise<void> has_stopped_;  // set when no accept is under way
+  std::promise<void> has_stopped_;  // set when the last accept has ended
   const std::shared_future<void> stopped_ = has_stopped_.get_future().share();
   std::chrono::steady_clock::time_point complained_ = {};
   std::optional<Tls> tls_;

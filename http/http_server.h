@@ -38,14 +38,14 @@ struct HttpLimits {
   // How many requests the server serves at a time. It keeps an eighth of the workers, rounded down, for urgent
   // requests.
   std::size_t workers = 64;
-  std::size_t reading_max = 1024;  // connections without a whole request; for one more, PendingConnections ends one
+  std::size_t reading_max = 1024;  // connections without a whole request; for one more, the server ends one (gate.h)
   std::size_t waiting_max = 1024;  // urgent requests that may wait for a worker, and as many other requests
   std::size_t body_bytes_max = std::size_t{5} << 20;
   // With TLS: a body of more than large_body_bytes is large. While the server reads or serves large_bodies_max requests
   // with large bodies, it answers further ones with 503.
   std::size_t large_body_bytes = std::size_t{1} << 20;
   std::size_t large_bodies_max = 4;
-  std::chrono::milliseconds io_max = std::chrono::seconds(10);  // for a handshake, a request (TLS: its body), an answer
+  std::chrono::milliseconds io_max = std::chrono::seconds(10);  // for each handshake, request (TLS: its body), answer
 };
 
 // PEM files. The server reads the files again when they change. If the new files are unusable, the server keeps the old
@@ -62,7 +62,8 @@ struct HttpServerOptions {
   // "127.0.0.1:9745", "[::1]:9745", ":9745" (every address of the machine); port 0: any free port;
   // "127.0.0.1:9746-9749": the first free port of the range; empty: no TCP.
   std::string tcp_address = {};
-  // Two servers of one user may listen on the same port, as during an update. The kernel gives each caller to either.
+  // True: another server of the same user may listen on the same port, as during an update. The kernel then gives each
+  // caller to one of the servers.
   bool shares_port = true;
   HttpLimits tcp_limits = {.workers = 4, .reading_max = 64, .waiting_max = 64, .body_bytes_max = std::size_t{64} << 10};
   std::optional<HttpTlsFiles> tls = {};  // HTTPS on TCP, with many requests per connection
@@ -70,7 +71,7 @@ struct HttpServerOptions {
 
 struct HttpHandlers {
   std::function<HttpAnswer(const HttpRequest&)> answer;  // may block; an exception becomes a 500
-  std::function<HttpAnswer()> overload;                  // if too many requests wait; must not block
+  std::function<HttpAnswer()> overload;                  // called if too many requests wait; must not block
   // True: the request does not wait behind requests that are not urgent. Must not block. Unset: no request is urgent.
   std::function<bool(const HttpRequest&)> is_urgent = {};
 };
@@ -88,11 +89,11 @@ class HttpServer {
                                                                   HttpHandlers handlers);
 
   // After StopAccepting the kernel refuses callers; the server still answers callers that the kernel accepted before.
-  // The socket's path stays: a successor may replace it at any moment, so this process could remove the successor's
-  // socket.
+  // StopAccepting leaves the socket's path: another process may already have put its own socket there, as during an
+  // update.
   virtual void StopAccepting() = 0;
 
-  // 0: no TCP.
+  // The port on which the server listens; 0: no TCP.
   [[nodiscard]] virtual int tcp_port() const = 0;
 };
 

@@ -63,7 +63,7 @@ Expected<TcpPlace> ParseTcpPlace(const std::string& text) {
 }
 
 void Listen(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, bool shares_port, error_code& error) {
-  // With SO_REUSEPORT a successor may listen while this process still listens, as on the UNIX socket.
+  // With SO_REUSEPORT, another process of this user may listen while this process still listens, as during an update.
   using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
   acceptor.close(error);
   acceptor.open(endpoint.protocol(), error);

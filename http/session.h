@@ -58,7 +58,7 @@ inline void Call(const std::string& what, const std::function<void()>& handler) 
   }
 }
 
-// The io_context's thread runs every step except Serve and Finish.
+// The io_context's thread calls every function, but a worker calls Serve, and either of them calls Finish.
 template <typename Stream>
 class Session : public std::enable_shared_from_this<Session<Stream>> {
  public:
@@ -102,17 +102,19 @@ class Session : public std::enable_shared_from_this<Session<Stream>> {
     return peer.uid == 0 || peer.uid == geteuid();
   }
 
-  // True if the caller has closed the connection. A caller that has closed only its sending side still reads.
+  // True if the caller has closed the connection (on TCP, the kernel knows this only after a reset). A caller that has
+  // closed only its sending side still reads.
   [[nodiscard]] bool HasHungUp() {
     pollfd polled{.fd = Descriptor(), .events = POLLRDHUP, .revents = 0};
     return poll(&polled, 1, 0) > 0 && (polled.revents & (POLLHUP | POLLERR)) != 0;
   }
 
-  // Registers the session in `pending`. The caller has `limit` for the handshake, the next head, or the body.
+  // Registers the session in `pending`. `limit`: how long the caller may take for the handshake, the next head or the
+  // body; without TLS, for the whole request.
   void Await(CallerState state, std::chrono::milliseconds limit) {
     shared_.pending.Remove(pending_id_);
     pending_id_ = shared_.pending.Add(state, shared_.limits.reading_max, [weak = this->weak_from_this()] {
-      // The session still reads and serves what has arrived. The descriptor stays open, because a worker may use it.
+      // shutdown, not close: the session still reads and serves what has arrived.
       error_code ignored;
       if (const auto self = weak.lock()) self->Lowest().socket().shutdown(asio::socket_base::shutdown_receive, ignored);
     });

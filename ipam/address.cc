@@ -35,7 +35,7 @@ std::optional<std::uint32_t> ParseNumber(std::string_view text, int base, std::s
   return number;
 }
 
-// A text from which TakePart takes part by part, up to the next separator.
+// The rest of a text that TakePart splits at separators, one part at each call.
 struct Parts {
   std::string_view rest;
   bool over = false;  // true: the last part has been taken

@@ -31,11 +31,11 @@ struct Block {
   // metadata
   std::string name;
   std::string uid;
-  std::string resource_version;  // empty: not created yet
+  std::string resource_version;  // empty: unknown, or the block is not created yet
   bool deleting = false;         // has a deletionTimestamp: no pod gets a further address
   std::vector<std::string> finalizers;
-  // The API server records which client set which field, which makes each write slower. The next write removes this
-  // record.
+  // True: the object has metadata.managedFields, where the API server records which client set which field. They make
+  // each write slower. The next write removes them.
   bool has_managed_fields = false;
 
   // spec, immutable
@@ -117,8 +117,8 @@ void TrimStandby(Block& block);
 bool Release(Block& block, std::string_view attachment, std::int64_t now_ms, bool was_used = true);
 
 // In a Shared block: replaces each held entry of another node, and each entry that cannot be parsed, by kHiddenEntry,
-// which counts as held and has no attachment. So a node frees only its own entries, although another node's token may
-// have copied their attachments, and the texts of the other nodes' entries use no memory.
+// which counts as held and has no attachment. Reason: whoever has another node's token can write an entry with a copied
+// attachment, and Find must return this node's entry. The short text also saves memory.
 inline constexpr std::string_view kHiddenEntry = "?";
 void HideEntriesOfOthers(Block& block, std::string_view node);
 

@@ -68,7 +68,7 @@ class BlockStore {
   [[nodiscard]] virtual Expected<Labels> ReadNamespaceLabels(const std::string& name) = 0;
 
   // The blocks of this node, or all Shared blocks. A hint is at least as new as this node's last successful write.
-  // Every Shared block that a store returns was passed to HideEntriesOfOthers.
+  // A store calls HideEntriesOfOthers for every Shared block that it returns.
   [[nodiscard]] virtual Expected<std::vector<BlockView>> ReadBlocks(BlockScope scope, Freshness freshness) = 0;
 
   // The pool, read at a time when the block existed. An ADD must call PoolOf before it takes an address from the block:

@@ -67,7 +67,7 @@ struct SetEntries {
   friend bool operator==(const SetEntries&, const SetEntries&) = default;
 };
 
-// Says which addresses of the block go on standby for later ADDs.
+// What a store needs to put addresses of the block on standby for later ADDs (ApplyStandbyPlan).
 struct StandbyPlan {
   PoolView pool;  // nullptr: no pool may be used any more, so no address stays on standby
   std::int64_t now_ms = 0;
@@ -83,7 +83,7 @@ struct Change {
   // True: the store may answer this ADD before it writes the entry, if the store is able to (docs/adr/0008). Requires:
   // TakeAddress.
   bool may_take_standby = false;
-  // The store carries out this plan in the write of the change.
+  // The store carries out this plan in the same write as the change.
   std::optional<StandbyPlan> standby = {};
   // True: the store writes even if nothing changes, unless it knows that no write is in doubt. Reason: an older write
   // of this attachment may still land, and only a later successful write prevents this.

@@ -6,7 +6,7 @@ namespace berth::ipam {
 
 namespace {
 
-// Enough free prefixes to spread claims over; more would only need memory.
+// Limit of the list of unclaimed prefixes: long enough that two claims rarely pick the same block, and limits memory.
 constexpr std::size_t kFreeRunsMax = 4096;
 
 std::optional<Prefix> PickFrom(const PoolBlocks& blocks, const Random& random) {

@@ -14,9 +14,9 @@ namespace berth::ipam {
 // A uniform random number in [0, bound).
 using Random = std::function<Uint128(Uint128 bound)>;
 
-// Chooses by the pool's status. While fewer than half of the blocks exist: at random among all blocks, because a random
-// block is probably unclaimed and two claims rarely choose the same. Later: at random among `claimable`. Nothing: the
-// status shows no unclaimed block.
+// Picks a random block of the pool if fewer than half of its blocks exist: this block is probably unclaimed, and two
+// claims rarely pick the same block. Otherwise picks a random block of `pool.claimable`. nullopt: the pool's status
+// shows no unclaimed block.
 [[nodiscard]] std::optional<Prefix> PickClaimByHint(const Pool& pool, const Random& random);
 
 // True: the pool's status allows a node to claim a block in advance. While blocks are scarce, no node may do this. A
@@ -24,7 +24,7 @@ using Random = std::function<Uint128(Uint128 bound)>;
 // blocks are unclaimed.
 [[nodiscard]] bool MayClaimAhead(const Pool& pool, bool uses_it);
 
-// Chooses at random among the blocks that overlap no block of `existing`. Nothing: every block is claimed.
+// Picks a random block of the pool that overlaps no block of `existing`. nullopt: every block is claimed.
 [[nodiscard]] std::optional<Prefix> PickClaimExactly(const Pool& pool, const std::vector<Prefix>& existing,
                                                      const Random& random);
 

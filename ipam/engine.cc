@@ -235,8 +235,8 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     const auto turn = store_.BeginClaim(*pool);
     if (!turn) return std::unexpected(turn.error());
     if (turn->look_again) {
-      // The new blocks may be younger than this call's view of the pool: somebody may have made reservations before
-      // these blocks were claimed, or the pool may be gone.
+      // The node has new blocks. Somebody may have reserved addresses, or deleted the pool, after this call read the
+      // pool: read the pool again.
       const auto again = ReadPoolsAgain({pool});
       if (!again) return std::unexpected(again.error());
       pool = again->front();
@@ -306,7 +306,7 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
     if (free > 0 || requested) with_room.push_back({.free = free, .waits = block->standby.empty(), .block = block});
   }
   // Among the node's own blocks, prefer the block with the fewest free addresses, so that other blocks become empty and
-  // can go back. Among Shared blocks, choose at random, so that writes of several nodes seldom conflict.
+  // the controller can delete them. Among Shared blocks, choose at random, so that writes of nodes seldom conflict.
   std::ranges::stable_sort(with_room, {}, &Room::order);
   std::optional<Error> refused;
   while (!with_room.empty()) {
@@ -314,8 +314,8 @@ Expected<Address> Engine::TakeFromKnownBlocks(Call& call, const PoolView& pool, 
     auto taken = TakeFromBlock(call, with_room[pick].block, pool, requested);
     if (taken) return taken;
     const ErrorCode code = taken.error().code;
-    // A webhook, or a rule that this block breaks, refuses the write. Try the other existing blocks, but claim no new
-    // block for this reason: otherwise each ADD would claim a block.
+    // A refusal may concern only this block, so try the other existing blocks. Claim no new block for this reason: if a
+    // webhook refused all writes, each ADD would claim a block.
     const bool is_refused = !requested && IsRefusal(code);
     const bool try_next =
         code == ErrorCode::kExhausted || code == ErrorCode::kNotFound || code == ErrorCode::kConflict || is_refused;
@@ -340,7 +340,7 @@ Expected<Address> Engine::TakeFromBlock(Call& call, const BlockView& seen, const
                                     .entry = call.EntryFor(store_.Node(), *pool, now_ms),
                                     .requested = requested,
                                     .now_ms = now_ms,
-                                    // A block that has replaced this one may be younger than `pool`.
+                                    // If a new block has replaced this one, `pool` may be older than that block.
                                     .block_uid = seen->uid}};
   if (!seen->shared()) {
     change.standby = StandbyPlan{.pool = pool, .now_ms = now_ms, .block_uid = seen->uid};

@@ -48,7 +48,8 @@ struct HeldAddress {
   std::string pool;  // the pool of the address's block
 };
 
-// True if a rule of the object or of the API server has refused the write, and would refuse the same write again.
+// True if berth or the API server refused the write as invalid (schema, CEL, admission), or the API server refused it
+// as forbidden (RBAC). A retry normally fails too.
 [[nodiscard]] constexpr bool IsRefusal(ErrorCode code) {
   return code == ErrorCode::kInvalid || code == ErrorCode::kForbidden;
 }
@@ -83,8 +84,8 @@ class Engine {
   // The addresses that the attachment holds; empty: none.
   [[nodiscard]] Expected<std::vector<HeldAddress>> Held(const Attachment& attachment);
 
-  // Frees the addresses of this node whose attachment begins with `network` (12 digits), unless `keep` is true for the
-  // entry. After an error, continues; returns all errors.
+  // Frees each address of this node whose attachment begins with `network` (12 hexadecimal digits), unless `keep`
+  // returns true for its entry. After an error, continues; returns all errors.
   [[nodiscard]] std::vector<Error> CollectGarbage(std::string_view network,
                                                   const std::function<bool(const HeldEntry&)>& keep);
 
@@ -118,7 +119,7 @@ class Engine {
   void TakeBack(Call& call);
   [[nodiscard]] Expected<AddResult> Answer(const Call& call);
 
-  // The blocks that hold the attachment. They include all that a DEL needs (see MarkSharedSibling).
+  // The blocks that hold the attachment. Reads Shared blocks only if one may hold it (MarkSharedSibling in engine.cc).
   [[nodiscard]] Expected<std::vector<BlockView>> BlocksHolding(const Attachment& attachment);
   [[nodiscard]] Expected<void> ReleaseIn(const BlockView& seen, const Attachment& attachment, bool fence);
   [[nodiscard]] Expected<void> Settle(const OpenIntent& intent);

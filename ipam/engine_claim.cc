@@ -28,7 +28,7 @@ std::unexpected<Error> Exhausted(const Pool& pool, const std::string& why, const
                   (remedy.empty() ? "widen spec.ranges, if the pool has ranges" : remedy) + ", or add another pool");
 }
 
-// Blocks of other nodes may have free addresses, so the pool's status may show some.
+// The pool's status may still show free addresses, namely in blocks of other nodes.
 std::unexpected<Error> AllClaimed(const Pool& pool, const std::string& node) {
   return Exhausted(pool,
                    "every block is claimed" + (pool.affinity == Affinity::kNode
@@ -96,7 +96,7 @@ Expected<BlockView> Engine::ClaimBlock(const Pool& pool, const Prefix& cidr) {
   const Block block = NewBlock(pool, cidr, pool.affinity == Affinity::kShared ? std::string() : store_.Node());
   if (auto go_on = runtime_.MayGoOn(); !go_on) return std::unexpected(go_on.error());
   auto created = store_.Create(block);
-  // Usually one connection was cut: try once more.
+  // The answer was lost, usually because one connection was cut: try once more.
   const bool was_lost = !created && created.error().code == ErrorCode::kUnknownOutcome;
   if (was_lost && runtime_.MayGoOn()) created = store_.Create(block);
   if (created && !BelongsTo(**created, pool)) {

@@ -43,7 +43,7 @@ struct HeldEntry {
   std::string interface;
   std::int64_t since_ms = 0;         // t: UNIX time in milliseconds
   std::string node;                  // n: in Shared blocks only
-  std::int64_t cooldown_s = 0;       // c: pool's cooldown when the ADD took the address: the DEL need not read the pool
+  std::int64_t cooldown_s = 0;       // c: the pool's cooldown at the ADD, so that the DEL need not read the pool
   bool has_shared_sibling = false;   // s=1: the attachment may also hold an address of a Shared block (see engine.h)
   std::string netns = {};            // ns: name of the container's network namespace (node/netns.h)
   std::vector<std::string> unknown;  // parts that this version does not know; kept unchanged
@@ -53,7 +53,7 @@ struct HeldEntry {
 
 struct CoolingEntry {
   std::int64_t until_ms = 0;
-  Attachment forget;  // f: an attachment that has no address any more, for the node's agent; may be empty
+  Attachment forget;  // f: tells the node's agent that this attachment has no address any more; may be empty
   // The held entry that the controller or berthctl freed, unchanged; may be empty. If the network namespace in this
   // entry still exists, the node's agent writes the entry again.
   std::string freed = {};
@@ -84,10 +84,10 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // `entry_text`.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
-// The cooling entry that replaces the held entry `text` (the same as `held`) until `until_ms`, if another program than
-// the node's agent frees it: it tells the agent to forget the attachment. If `agent_looks`, it contains the held entry,
-// which the agent writes again if the entry's network namespace still exists. Without a network namespace, or if both
-// together are too long, it does not contain the held entry.
+// For programs other than the node's agent that free an address: returns the cooling entry that replaces the held entry
+// `text` (parsed: `held`) until `until_ms`. It tells the agent to forget the attachment. If `agent_looks`, it also
+// contains `text`, and the agent writes `text` again if the network namespace in `text` still exists. FreedMark leaves
+// `text` out if `held` names no network namespace, or if the result would be longer than kEntryLengthMax.
 [[nodiscard]] std::string FreedMark(const HeldEntry& held, const std::string& text, bool agent_looks,
                                     std::int64_t until_ms);
 

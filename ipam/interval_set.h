@@ -29,7 +29,7 @@ struct AddressRange {
   [[nodiscard]] static AddressRange Of(const Prefix& prefix) { return {prefix.First(), prefix.Last()}; }
 
   [[nodiscard]] bool Contains(Address address) const;
-  // A prefix in CIDR notation if the range is one; one address as such; otherwise "a-b".
+  // A range of one address: "a". A range that is a prefix: CIDR notation. Any other range: "a-b".
   [[nodiscard]] std::string ToString() const;
   friend auto operator<=>(const AddressRange&, const AddressRange&) = default;
 };

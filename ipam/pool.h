@@ -76,7 +76,7 @@ struct Pool {
   int warm_addresses = 16;
   int max_blocks_per_node = 0;  // 0: no limit
   std::chrono::seconds cooldown{0};
-  std::string resource;  // empty: no Node shows the pool's addresses
+  std::string resource;  // Nodes show the pool's addresses as ipam.berth.dev/<resource>; empty: no Node shows them
   bool disabled = false;
 
   // status
@@ -85,7 +85,8 @@ struct Pool {
   std::string not_ready_message;
   std::vector<Prefix> claimable;  // may be outdated: prefixes of unclaimed blocks, each at least one block long
   Uint128 block_count = 0;        // may be outdated: number of IPBlock objects
-  bool is_scarce = false;         // may be outdated: more nodes need a block than are unclaimed: claim none ahead
+  // May be outdated. True: more nodes need a block than there are unclaimed blocks, so no node claims one in advance.
+  bool is_scarce = false;
   // Addresses in this pool that no pod may get: reserved addresses, and gateways of all pools of the space.
   std::vector<AddressRange> withheld;
 

@@ -76,8 +76,8 @@ std::vector<Prefix> Claimable(const Pool& pool, const std::vector<Prefix>& exist
   std::vector<AddressRange> taken;
   taken.reserve(existing.size());
   for (const Prefix& block : existing) {
-    // If a smaller block of another pool lies in a block of this pool, the whole block cannot be claimed.
     if (!block.Overlaps(pool.subnet)) continue;
+    // If a smaller block of another pool lies in a block of this pool, nobody can claim this pool's block.
     taken.push_back(AddressRange::Of(Prefix::Around(block.First(), std::min(block.length(), block_length))));
   }
   free.Subtract(IntervalSet(taken));

@@ -41,7 +41,7 @@ struct FamilyPlan {
   Family family;
   std::vector<PoolView> candidates;  // usable and admitted; never empty
   std::optional<Address> requested;  // if set, `candidates` are the pools that may give this address
-  std::string skipped = {};          // of each pool that is not usable or not admitted: "; " and why
+  std::string skipped = {};          // for each pool that is not usable or not admitted: "; " and the reason
 
   [[nodiscard]] bool may_be_shared() const;
 };

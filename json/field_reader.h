@@ -52,7 +52,7 @@ class BasicFieldReader {
   // The field's value; nullptr: absent or null.
   [[nodiscard]] const Tree* Find(std::string_view key) const;
 
-  // The object in the field; if it is absent, an object without fields.
+  // A reader of the object in the field; if the field is absent, a reader of an object without fields.
   [[nodiscard]] BasicFieldReader Object(std::string_view key) const;
   // The string in the field; empty if absent. `length_max` in bytes.
   [[nodiscard]] std::string String(std::string_view key, std::size_t length_max) const;
@@ -144,7 +144,7 @@ class BasicFieldReader {
 
 // FieldReader reads objects of the Kubernetes API.
 using FieldReader = BasicFieldReader<nlohmann::json>;
-// AnyCaseReader reads documents that must be read like Go's decoder reads them.
+// AnyCaseReader reads documents as Go's decoder (encoding/json) reads them.
 using AnyCaseReader = BasicFieldReader<nlohmann::ordered_json>;
 
 extern template class BasicFieldReader<nlohmann::json>;

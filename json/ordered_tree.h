@@ -16,9 +16,9 @@
 
 namespace berth {
 
+enum class Nulls : std::uint8_t { kAbsent, kPresent };
 // Returns the last member with that name in any letter case, or nullptr if there is none. With kAbsent, ignores members
 // with the value null. Requires: `object` is an object.
-enum class Nulls : std::uint8_t { kAbsent, kPresent };
 [[nodiscard]] const nlohmann::ordered_json* FindMember(const nlohmann::ordered_json& object, std::string_view name,
                                                        Nulls nulls);
 

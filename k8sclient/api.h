@@ -45,7 +45,7 @@ inline constexpr std::string_view kPartialMetadataList =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 // Limit of one object in an answer. etcd limits a stored object to 1.5 MiB, and the API server writes some characters
-// (<, > and &) as six bytes in JSON. A smaller limit would let one pod end every watch and every list of pods.
+// (<, > and &) as six bytes in JSON. With a smaller limit, one large pod would end every watch and every list of pods.
 inline constexpr std::size_t kObjectBytesMax = std::size_t{16} << 20;
 
 struct Request {

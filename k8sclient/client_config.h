@@ -39,7 +39,7 @@ struct Material {
   std::string path = {};
   [[nodiscard]] bool empty() const { return text.empty() && path.empty(); }
 };
-// The text, or the text of the file.
+// Returns the text, or reads the file. Errors: those of read_file.
 [[nodiscard]] Expected<std::string> ReadMaterial(const Material& material, const ReadFile& read_file);
 
 // A program that prints a credential: client.authentication.k8s.io/v1 or v1beta1.
@@ -79,9 +79,9 @@ struct ClientConfig {
 // name is "system:node:<name>". Errors: kDecode (the certificate cannot be read).
 [[nodiscard]] Expected<std::string> UserName(const ClientConfig& config, const ReadFile& read_file);
 
+inline constexpr char kServiceAccountDirectory[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 // The configuration in a pod, from KUBERNETES_SERVICE_HOST and _PORT and the files of the service account.
 // Errors: kEnvironment (the process does not run in a pod).
-inline constexpr char kServiceAccountDirectory[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 [[nodiscard]] Expected<ClientConfig> InClusterConfig(const GetEnvironment& environment,
                                                      const std::string& directory = kServiceAccountDirectory);
 

@@ -66,7 +66,7 @@ curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   return opened;
 }
 
-// Sets up libcurl and OpenSSL once.
+// The first call also sets up libcurl and OpenSSL.
 CURL* MakeEasyHandle() {
   static const CURLcode kStarted = [] {
     StartOpenSsl();
@@ -150,8 +150,8 @@ class Connection::Transfer {
     SetRequest(headers);
   }
 
-  // The URL contains the name that the certificate must prove. If the server's host is another, CONNECT_TO names the
-  // host.
+  // The URL contains the name that the certificate must prove. If the server's host differs from this name, CONNECT_TO
+  // contains the host.
   void SetServer() {
     const ServerUrl& server = endpoint_.server;
     const std::string& name = endpoint_.server_name;
@@ -191,7 +191,7 @@ class Connection::Transfer {
     set(CURLOPT_CAINFO_BLOB, CURLOPT_PROXY_CAINFO_BLOB, connection_.tls_->certificate_authority_pem);
     set(CURLOPT_SSLCERT_BLOB, CURLOPT_PROXY_SSLCERT_BLOB, connection_.tls_->certificate_pem);
     set(CURLOPT_SSLKEY_BLOB, CURLOPT_PROXY_SSLKEY_BLOB, connection_.tls_->key_pem);
-    // A key with a passphrase would make OpenSSL ask on the terminal.
+    // Without these options, OpenSSL would ask on the terminal for the passphrase of an encrypted key.
     Set(CURLOPT_KEYPASSWD, "");
     Set(CURLOPT_PROXY_KEYPASSWD, "");
   }
@@ -201,7 +201,7 @@ class Connection::Transfer {
     Set(CURLOPT_PROXY, "");    // libcurl must not read the environment
     if (!endpoint_.proxy) return;
     const ServerUrl& proxy = *endpoint_.proxy;
-    // The proxy looks up names, as with Go.
+    // The proxy, not this process, looks up the server's name, as with Go.
     const std::string scheme = proxy.scheme == "socks5" ? "socks5h" : proxy.scheme;
     Set(CURLOPT_PROXY, (scheme + "://" + proxy.Authority()).c_str());
     Set(CURLOPT_HTTPPROXYTUNNEL, 1L);
@@ -267,14 +267,15 @@ class Connection::Transfer {
                 "check server in the kubeconfig, and that the API server runs");
   }
 
-  // The error that the caller gets: kUnknownOutcome if the server may have received a write, and with the request.
+  // The error for the caller, with the request in its message. If the server may have received a write, the code is
+  // kUnknownOutcome.
   [[nodiscard]] Error ForCaller(Error error) const {
     if (issued_ && IsWrite(request_.method)) error.code = ErrorCode::kUnknownOutcome;
     if (error.code == ErrorCode::kDecode) return error;  // the configuration is wrong, not this request
     return error.Within(std::string(ToString(request_.method)) + " " + endpoint_.server.Authority() + request_.path);
   }
 
-  // The caller's result of a transfer that ended without a time limit or a stop.
+  // The result for the caller if neither a time limit nor a stop ended the transfer.
   [[nodiscard]] ExchangeResult ResultOf(CURLcode code) {
     if (code == CURLE_OK && issued_) code = CheckLength();
     // If the sink ended the transfer, the transfer ended in order.
@@ -383,7 +384,7 @@ class Connection::Transfer {
     auto& transfer = *static_cast<Transfer*>(self);
     const Endpoint& endpoint = transfer.endpoint_;
     const bool is_proxy = std::exchange(transfer.is_next_the_proxy_, false);
-    if (!is_proxy && transfer.handshake_began_) return CURLE_SSL_CONNECT_ERROR;  // the time limit counts once
+    if (!is_proxy && transfer.handshake_began_) return CURLE_SSL_CONNECT_ERROR;  // handshake_max is for one handshake
     if (!is_proxy) transfer.handshake_began_ = steady_clock::now();
     // SSLKEYLOGFILE must not make the process write the session's keys to a file.
     SSL_CTX_set_keylog_callback(static_cast<SSL_CTX*>(context), nullptr);
@@ -439,7 +440,7 @@ class Connection::Transfer {
   std::array<char, CURL_ERROR_SIZE> error_{};
   Headers headers_;
   Headers connect_to_;
-  bool is_next_the_proxy_ = false;  // the peer of the next TLS handshake
+  bool is_next_the_proxy_ = false;  // whether the next TLS handshake is with the proxy
   steady_clock::time_point began_;
   std::optional<steady_clock::time_point> handshake_began_;  // with the server
   steady_clock::time_point received_;                        // when the last data arrived

@@ -32,8 +32,8 @@ struct Endpoint {
   std::chrono::milliseconds handshake_max;  // TLS with the server, after connecting
 };
 
-// How long a server has to be silent before the Api gives up its other connections, too. A shorter silence proves
-// nothing: a busy server may need as long for its answer.
+// If a server is silent for at least this long until a time limit passes, HttpApi also closes its idle connections. A
+// shorter silence proves nothing: a busy server may need as long for its answer.
 inline constexpr std::chrono::seconds kSilentFrom{4};
 
 struct ExchangeResult {

@@ -93,7 +93,7 @@ Expected<std::string> Credentials::Text(const Material& material, const char* wh
 
 Expected<TlsTexts> Credentials::ReadTls() const {
   TlsTexts tls;
-  // The kubelet keeps certificate and key in one file, which it may replace between two reads.
+  // The kubelet keeps certificate and key in one file, and may replace the file at any moment: read the file only once.
   const bool is_one_file =
       !config_.client_key.path.empty() && config_.client_key.path == config_.client_certificate.path;
   for (const auto& [material, what, into] :

@@ -3,7 +3,7 @@
 //
 // Credentials reads the files (token, certificates, CA bundle) again every minute, because other programs replace
 // projected tokens and kubelet certificates while this program runs. A plugin runs again when its credential has
-// expired. After Reject, Credentials does both at the next call.
+// expired. After Reject, the next call of Current reads the files and runs the plugin.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@
 
 namespace berth::k8sclient {
 
-// The PEM texts with which a connection begins.
+// The PEM texts for the TLS handshake of a connection.
 struct TlsTexts {
   std::string certificate_authority_pem = {};  // the configuration's or the system's; empty: no verification
   std::string certificate_pem = {};
@@ -41,9 +41,9 @@ class Credentials {
   // clock must outlive this.
   Credentials(ClientConfig config, ReadFile read_file, Clock& clock, LogLine log = LogToStderr);
 
-  // Any thread may call. If the snapshot is outdated, one caller reads the files or runs the plugin, and the other
-  // callers wait. Returns the same snapshot until something has changed. If reading fails and the configuration has no
-  // plugin, Current returns the previous snapshot.
+  // Any thread may call. If the snapshot is outdated, one caller reads the files and, if needed, runs the plugin; the
+  // other callers wait. Returns the same snapshot until a text or header has changed. If reading fails and the
+  // configuration has no plugin, Current returns the previous snapshot, if there is one.
   // Errors: kDecode (a file cannot be read, or a header cannot contain a value), kUnauthenticated (the plugin failed),
   // kTimeout.
   [[nodiscard]] Expected<Snapshot> Current(const CallOptions& options);
@@ -59,7 +59,8 @@ class Credentials {
   [[nodiscard]] bool HasExpired(const ExecCredential& credential) const;
   [[nodiscard]] Expected<CredentialSnapshot> Read(const CallOptions& options);
   [[nodiscard]] Expected<TlsTexts> ReadTls() const;
-  // Adds to `tls` the certificate, and returns the token.
+  // Runs the plugin if its last credential is missing or has expired. Returns the credential's token, and puts its
+  // certificate and key, if any, into `tls`.
   [[nodiscard]] Expected<std::string> ReadExec(const ExecPlugin& plugin, const CallOptions& options, TlsTexts& tls);
   [[nodiscard]] Expected<std::string> Text(const Material& material, const char* what) const;
 

@@ -18,8 +18,8 @@ namespace {
 
 const FieldRule kReadsAll;
 
-// Convert calls itself for each level of a value, and simdjson sets no limit. json::parse, which reads deeper values,
-// does not call itself, so an event cannot fill the stack.
+// Convert calls itself for each level of a value, and simdjson sets no limit: without kMaxDepth, an event could fill
+// the stack. json::parse reads deeper values, and does not call itself.
 constexpr int kMaxDepth = 500;
 
 json ConvertNumber(ondemand::value value) {

@@ -119,9 +119,9 @@ class HttpApi final : public Api {
     return result;
   }
 
-  // Takes the connection that was used last; null: there is none. A connection with an earlier certificate is closed by
-  // the next call. So connections beyond the present need stay idle and
-  // exceed their maximum age.
+  // Takes the idle connection that was used last; null: there is none. So connections beyond the present need stay idle
+  // until they exceed their maximum age. Also closes the idle connections that began with other TLS texts than
+  // `credential` has.
   std::unique_ptr<Connection> TakeIdle(const CredentialSnapshot& credential) {
     const Lock lock(mutex_);
     std::erase_if(idle_, [&credential](const auto& connection) { return connection->tls() != credential.tls; });

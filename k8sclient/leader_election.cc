@@ -174,7 +174,7 @@ Expected<void> LeaderElector::RenewUntilStopped(const std::stop_token& stop) {
 }
 
 void LeaderElector::Release() {
-  // If the last write is unknown, another process may hold the Lease: let it expire.
+  // If the outcome of the last write is unknown, another process may hold the Lease: let it expire.
   if (!last_written_) return;
   const std::int64_t transitions = last_written_->lease.transitions;
   const std::string now = WallNow();

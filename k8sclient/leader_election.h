@@ -81,7 +81,8 @@ class LeaderElector {
   // Called with the error of each attempt that failed, for logs; most attempts are repeated. Set before Run.
   std::function<void(const Error&)> on_failure = [](const Error&) {};
 
-  // Returns the leader's note for the next leader, for each renewal. Called from the thread in Run. Set before Run.
+  // The leader calls `note` at each renewal and at the release, in the thread of Run, and writes the text into the
+  // Lease for the next leader; empty: the Lease keeps its note. Set before Run.
   std::function<std::string()> note = [] { return std::string(); };
   // The note that the previous leader left; empty: no note. Only `lead` and the functions that it calls may use it.
   [[nodiscard]] const std::string& found_note() const { return found_note_; }

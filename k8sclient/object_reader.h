@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ReadObject and ListReader: read objects of the API server without their managedFields.
 //
-// berth does not use managedFields, and a user who may write an object can make its managedFields 1.4 MB large. A
-// caller must not send an object that ReadObject or ListReader has read back as a whole.
+// berth does not use the content of managedFields, and a user who may write an object can make its managedFields 1.4 MB
+// large. A caller must not write a whole object from ReadObject or ListReader to the server, because the object is not
+// complete.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +20,11 @@ namespace berth::k8sclient {
 
 inline constexpr std::string_view kManagedFields = "managedFields";
 
-// The remedy if an answer is no JSON.
+// Error::details if an answer is not JSON.
 inline constexpr const char* kNoApiServer =
     "check that server in the kubeconfig names a Kubernetes API server, and that no proxy changes the server's answers";
 
-// The value that replaces metadata.managedFields, and says that the object has some.
+// The value that replaces metadata.managedFields, so that the caller sees that the object has managedFields.
 [[nodiscard]] nlohmann::json ManagedFieldsMarker();
 
 // Like nlohmann::json::parse. If the text is not JSON, returns a discarded value.

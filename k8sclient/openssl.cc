@@ -43,7 +43,7 @@ Expected<std::string> DecodeBase64(std::string_view text) {
   const auto* const from = reinterpret_cast<const unsigned char*>(text.data());
   int size = 0;
   int rest = 0;
-  // For OpenSSL, the text ends at "-".
+  // OpenSSL would take "-" for the end of the text.
   if (text.contains('-') || EVP_DecodeUpdate(decoder.get(), into, &size, from, static_cast<int>(text.size())) < 0 ||
       EVP_DecodeFinal(decoder.get(), into + size, &rest) < 0) {
     return Fail(ErrorCode::kDecode, "not base64");

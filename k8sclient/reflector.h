@@ -4,9 +4,10 @@
 // The first LIST reads the server's cache (resourceVersion=0) in one answer. With `in_pages` it is a consistent list,
 // because only consistent lists have pages. After "410 Gone" the next LIST is not older than the version seen last; if
 // the server cannot serve this LIST either, the next LIST is consistent. If a watch breaks, the next watch continues at
-// the version seen last, after a request that checks that the server has reached this version. After a failure, and
-// after a watch that got "410 Gone" like the watch before it and no event, the Reflector waits 0.8 s, doubled up to
-// 30 s, times a random factor of 1 to 2. Rules: client-go, tools/cache/reflector.go.
+// the version seen last, after a request that checks that the server has reached this version. After a failure other
+// than "410 Gone", and after a watch that got "410 Gone" if no watch has succeeded since the previous "410 Gone", the
+// Reflector waits 0.8 s, doubled up to 30 s, times a random factor of 1 to 2. Rules: client-go,
+// tools/cache/reflector.go.
 #pragma once
 
 #include <chrono>
@@ -33,7 +34,7 @@ class ReflectorHandler {
 
   // BeginList: a list begins. If a list begins again, the objects listed so far do not count. Listed follows for each
   // object. EndList: the list was the whole collection at this version, maybe empty. If the handler knows an object
-  // that was not in the list, the object is deleted.
+  // that was not in the list, the server has deleted the object.
   virtual void BeginList() = 0;
   virtual void Listed(nlohmann::json object) = 0;
   virtual void EndList(const std::string& resource_version) = 0;
@@ -54,7 +55,8 @@ struct ReflectorOptions {
   bool metadata_only = false;  // PartialObjectMetadata
   FieldRule fields = {};       // which fields to read in watch events (not in lists)
   bool in_pages = false;       // for a large collection
-  // Sleep after an event for which the Reflector had to wait, so that it then reads all events that follow at once.
+  // How long the Reflector sleeps after an event for which it had to wait. The events that arrive during the sleep are
+  // then read together.
   std::chrono::milliseconds pause{0};
   // Begin with the collection at this version, so that the handler gets all later changes as events. If the server has
   // forgotten this version, or `since` is empty, begin with the present collection.
@@ -93,7 +95,7 @@ class Reflector {
   NextList next_list_;
   std::string resource_version_;      // last seen; empty before the first LIST
   int failures_ = 0;                  // in a row
-  bool was_watch_forgotten_ = false;  // the last watch got "410 Gone", and no event
+  bool was_watch_forgotten_ = false;  // a watch got "410 Gone", and no watch has succeeded since
 };
 
 }  // namespace berth::k8sclient

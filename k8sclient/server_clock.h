@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ServerClock: the API server's wall clock, learned from the header Date of its answers.
 //
-// Programs on many machines write times into objects and compare them: when an address has cooled, and since when a pod
-// has an address. If each program used its own machine's wall clock, a program with a wrong clock would act too early
-// or too late. So all programs use the API server's clock.
+// Programs on many machines write times into objects and compare them: when the cooldown of a freed address ends, and
+// since when a pod has an address. If each program used its own machine's wall clock, a program with a wrong clock
+// would act too early or too late. So all programs use the API server's clock.
 #pragma once
 
 #include <chrono>
@@ -48,12 +48,12 @@ class ServerClock final : public Clock {
   // The local wall clock minus the server's. Empty before the first answer.
   [[nodiscard]] std::optional<std::chrono::milliseconds> Difference();
 
-  // For the log. Returns News once when the clocks begin to differ by more than 5 s, and once when the difference is at
-  // most 4 s again.
   struct News {
     bool is_wrong = false;
     std::string text = {};
   };
+  // For the log. Returns News once when the clocks begin to differ by more than 5 s, and once when the difference is at
+  // most 4 s again.
   [[nodiscard]] std::optional<News> TakeNews();
 
   // Takes over the estimate in an earlier process's note. Does nothing after the first answer, if the note is

@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// More than the usual 200 bytes: an answer may contain messages of several CEL rules, each with field and remedy.
+// base/error.cc quotes at most 200 bytes; a message of the API server may list several CEL rules, each with field and
+// remedy.
 constexpr std::size_t kMessageBytesMax = 600;
 
 // Puts another program's text on one line: control characters would break a log, and a long text would fill it.

@@ -27,7 +27,7 @@ struct Status {
   std::vector<Cause> causes;
 };
 
-// If the body is not a Status, returns an empty Status: proxies and the server's own mux answer in plain text.
+// If the body is not a Status, returns an empty Status: proxies and the API server's own HTTP mux answer in plain text.
 [[nodiscard]] Status ParseStatus(std::string_view body);
 
 // The error for the sender of `request` if the answer's status is not 200 to 299. The error contains the first 600

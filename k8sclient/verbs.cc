@@ -59,7 +59,7 @@ Query ListQuery(const ListOptions& list, const std::string& continue_token) {
   if (!list.field_selector.empty()) query.emplace_back("fieldSelector", list.field_selector);
   if (list.page_size > 0) query.emplace_back("limit", std::to_string(list.page_size));
   if (!continue_token.empty()) {
-    query.emplace_back("continue", continue_token);  // the token contains the version: the server refuses both
+    query.emplace_back("continue", continue_token);  // contains the version; the server refuses both together
     return query;
   }
   if (!list.resource_version.empty()) query.emplace_back("resourceVersion", list.resource_version);

@@ -174,8 +174,8 @@ Expected<std::vector<ipam::PoolView>> DirectStore::ReadPools(std::span<const std
                                                              ipam::Freshness freshness) {
   const bool is_hint = freshness == ipam::Freshness::kHint;
   if (is_hint) {
-    // Take the lock before the pools are read: a call may wait for the lock for long, and older pools would be outdated
-    // by then.
+    // In direct mode the caller already has the node's lock, so these pools do not become older while it waits for the
+    // lock.
     if (auto recent = recent_.Pools(names)) return *std::move(recent);
   }
   const BootNanos begin = BootTimeNow();
@@ -336,7 +336,7 @@ Expected<BlockView> DirectStore::Edit(const BlockView& seen, const ipam::Change&
     const auto began = std::chrono::steady_clock::now();
     if (base->resource_version.empty()) {
       auto read = Seen(GetBlock(api_, base->name, RequestOptions()));
-      // The block was deleted, and another node may have created a block of this name.
+      // If the node differs, the block was deleted, and a block with this name was created for another node.
       if (read && (*read)->node != seen->node) read = Fail(ErrorCode::kNotFound, "block " + base->name + " is gone");
       if (!read && read.error().code == ErrorCode::kNotFound) intent->NoteSettled();
       if (!read) return intent->Finish(std::move(read));

@@ -34,8 +34,8 @@ namespace berth::node {
                                                    const ipam::Block& after, const k8sclient::CallOptions& options,
                                                    bool asks_for_all = false);
 
-// Whether a call may use the blocks that the previous process saved (recent_view.h). The call may do so only if it will
-// write a block, because the API server compares versions at a write; otherwise it must list the blocks.
+// Says when a call may use the blocks that the previous process saved (recent_view.h) instead of a list. It may do so
+// only if it will write a block: the saved blocks may be outdated, and the API server compares versions at a write.
 enum class RecentUse : std::uint8_t {
   kNever,
   kIfItHolds,      // if one of these blocks holds the attachment, so the call will remove its entry
@@ -47,7 +47,7 @@ struct DirectStoreOptions {
   k8sclient::CallOptions call;  // time limit of all requests together
   // The agent that uses this store; empty: direct mode. The store holds the ownership of the node during each attempt
   // to write, and until the intent of a successful attempt is closed. If another agent is the owner, the store writes
-  // nothing: a successor lists the node's blocks once and settles the open intents, and no fence would stop the write.
+  // nothing: the new owner lists blocks and settles open intents when it starts, and would not settle a later write.
   std::string agent_instance = {};
   RecentUse recent = RecentUse::kNever;
   ipam::Attachment attachment = {};  // the call's attachment
@@ -63,7 +63,7 @@ class DirectStore final : public ipam::BlockStore {
   // The references must outlive the store. Used by one thread.
   DirectStore(k8sclient::Api& api, const NodeDirectory& directory, ipam::Runtime& runtime, DirectStoreOptions options);
 
-  // Call when the node's lock is released: later writes of other processes are unknown.
+  // Call this when the node's lock is released: other processes may then write the node's blocks.
   void LockReleased() { recent_.Drop(); }
   // Limits of a request that is sent now: 20 s, or what is left of the call's time.
   [[nodiscard]] k8sclient::CallOptions RequestOptions() const;

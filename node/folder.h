@@ -64,8 +64,8 @@ class Folder {
   std::shared_ptr<const HeldFile> file_;
 };
 
-// `count` random hexadecimal digits, for names that no two processes use. Process IDs are no such names: in two
-// containers they may be equal.
+// `count` random hexadecimal digits, for names that no two processes use. A process ID is not such a name: processes in
+// two containers may have the same ID.
 [[nodiscard]] std::string RandomDigits(std::size_t count);
 
 // A random name of this machine, eight hexadecimal digits. An agent compares it with the machine in a foreign agent's

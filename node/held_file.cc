@@ -14,8 +14,8 @@ namespace berth::node {
 namespace {
 
 // While an Alarm exists, a signal comes every 50 ms and interrupts a blocking flock(2), so that the caller can check
-// the deadline. No other way waits for the lock of an open file both with a time limit and in the order in which the
-// processes came.
+// the deadline: flock(2) itself has no time limit. After an interruption the caller calls flock(2) again, and the
+// kernel puts it at the end of the lock's queue.
 class Alarm {
  public:
   Alarm() {

@@ -24,9 +24,9 @@ inline constexpr BootNanos kNanosPerSecond = 1'000'000'000;
 
 using HeldFile = Descriptor;
 
-// Waits for the file's exclusive lock until `deadline`; the kernel serves waiting processes in order. False: other
-// processes held the lock until `deadline`. If `deadline` has passed already, LockExclusively does not wait. While it
-// waits it uses SIGALRM, so only processes with one thread may wait.
+// Waits for the file's exclusive lock until `deadline`. A process that waits longer than 50 ms may lose its place in
+// the kernel's queue. False: other processes held the lock until `deadline`. If `deadline` has passed already,
+// LockExclusively does not wait. While it waits it uses SIGALRM, so only processes with one thread may wait.
 // Errors: kIo.
 [[nodiscard]] Expected<bool> LockExclusively(const HeldFile& file, BootNanos deadline);
 

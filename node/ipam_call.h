@@ -50,10 +50,11 @@ class IpamCall {
   [[nodiscard]] std::unexpected<Error> HoldsNothing() const;
 
   // Frees the addresses of this network's attachments that are not in the configuration's list of valid attachments. If
-  // the configuration has no list, does nothing. `listed_ms`: UNIX time in milliseconds, called after blocks were read;
-  // entries of this time or later stay, because the runtime made its list earlier. `is_running`: true for an attachment
-  // with a running ADD, which keeps its addresses. `also`: attachments whose writes a DEL must settle. After an error,
-  // continues; returns all errors as one.
+  // the configuration has no list, does nothing. `listed_ms`: returns the start of the GC as UNIX time in milliseconds,
+  // or an earlier time. Entries of this time or later stay, because the runtime made its list before the GC started.
+  // CollectGarbage calls `listed_ms` only after it has read blocks. `is_running`: true for an attachment with a running
+  // ADD, which keeps its addresses. `also`: attachments whose writes a DEL must settle. After an error, continues;
+  // returns all errors as one.
   [[nodiscard]] Expected<void> CollectGarbage(const std::function<std::int64_t()>& listed_ms,
                                               const std::function<bool(const ipam::Attachment&)>& is_running,
                                               const std::function<std::vector<ipam::Attachment>()>& also);

@@ -10,8 +10,8 @@
 
 namespace berth::node {
 
-// The file name in the path CNI_NETNS. Empty: the file is not in a folder `netns`, like the namespace of a process in
-// /proc.
+// The file name in the path CNI_NETNS. Empty: the file is not in a folder `netns` (for example /proc/<pid>/ns/net), or
+// its name is not a plain name.
 [[nodiscard]] std::string NetnsName(std::string_view cni_netns);
 
 enum class NetnsState : std::uint8_t {

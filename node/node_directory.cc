@@ -292,7 +292,7 @@ void NodeDirectory::ForgetOldMarks() const {
   };
   const auto forgot = ReadNumber(folders_.node, kForgotFile);
   if (forgot && is_younger(*forgot, kForgetEvery)) return;
-  // If the disk is full, Write fails, and the files below go all the more.
+  // If Write fails, for example because the disk is full, still remove the old files below.
   static_cast<void>(folders_.node.Write(kForgotFile, std::to_string(now)).has_value());
   const auto names = folders_.deleted.Names();
   if (!names) return;
@@ -343,7 +343,7 @@ Expected<HeldFile> NodeDirectory::HoldNodeOwnership(const std::string& instance)
                 folders_.node.PathOf(kCreatorFile) + " was removed",
                 "the agent starts again, and the runtime tries the call again");
   }
-  // If the file cannot be read, the agent ends, too, and the next agent writes the file anew.
+  // If the file cannot be read, return the same error: the agent then ends, and the next agent writes the file anew.
   return Fail(ErrorCode::kUnavailable, "another agent has taken over this node", "the runtime tries the call again");
 }
 

@@ -24,7 +24,7 @@
 
 namespace berth::node {
 
-// The note of an address that an agent has answered to an ADD before it wrote the entry (docs/adr/0008).
+// The note of an address with which an agent has answered an ADD before it wrote the entry (docs/adr/0008).
 struct HandedOut {
   ipam::Attachment attachment;
   std::string block;
@@ -41,9 +41,9 @@ struct HandedOut {
 
 class NodeDirectory {
  public:
-  // Opens `run_dir`/nodes/<node>, and creates it if it is missing. `server`: the API server's URL. It tells for which
-  // API server a stored version holds. It is not part of the path, because programs reach one API server by several
-  // URLs. Errors: kIo.
+  // Opens `run_dir`/nodes/<node>, and creates it if it is missing. `server`: the API server's URL. A stored version
+  // counts only for the API server with this URL. The path does not contain the URL, because programs reach one API
+  // server by several URLs. Errors: kIo.
   [[nodiscard]] static Expected<NodeDirectory> Open(const std::string& run_dir, const std::string& node,
                                                     std::string_view server);
 
@@ -84,8 +84,8 @@ class NodeDirectory {
   // Records that a DEL of the attachment has come, whose process started at `started`. Removes marks, and files of
   // HoldRunning, that are older than eleven minutes.
   [[nodiscard]] Expected<void> MarkDeleted(const ipam::Attachment& attachment, BootNanos started) const;
-  // When the process of the attachment's latest DEL started. nullopt: no DEL has come. Errors: kIo: the mark cannot be
-  // read.
+  // The time at which the process of the attachment's latest DEL started. nullopt: no mark of a DEL since the last
+  // boot. Errors: kIo: the mark cannot be read.
   [[nodiscard]] Expected<std::optional<BootNanos>> DeletedAt(const ipam::Attachment& attachment) const;
 
   // Records that an ADD of the attachment runs, until the HeldFile closes, and sets the file's time as NoteEnd does.
@@ -103,21 +103,23 @@ class NodeDirectory {
   void WriteNote(const char* name, std::string_view text) const;
   [[nodiscard]] std::optional<std::string> ReadNote(const char* name) const;
 
-  // Makes `instance` the owner of the node: the only agent that may create blocks of the node. Waits until running
-  // creations have ended.
+  // Makes `instance` the owner of the node: the only agent that may create blocks of the node, write Shared blocks for
+  // the node, and add to its notes and journal. Waits until all HeldFiles of KeepNodeOwner and HoldNodeOwnership are
+  // closed.
   [[nodiscard]] Expected<void> BecomeNodeOwner(const std::string& instance) const;
   // Makes `instance` the owner of the node if nobody is, for example because somebody has removed the files. Keeps
   // other agents from becoming the owner until the HeldFile closes. Errors: kUnavailable: another agent is the owner;
   // kIo.
   [[nodiscard]] Expected<HeldFile> KeepNodeOwner(const std::string& instance) const;
   // Keeps other agents from becoming the owner of the node until the HeldFile closes. Errors: kUnavailable: another
-  // agent is the owner by now; kIo: the owner is unknown, for example because somebody has removed the files.
+  // agent is the owner by now, or the owner's name cannot be read; kIo: no owner is stored, for example because
+  // somebody has removed the files, or the lock fails.
   [[nodiscard]] Expected<HeldFile> HoldNodeOwnership(const std::string& instance) const;
 
-  // Whether somebody has removed the folder. If so, no other process finds files that this process writes there.
+  // True if somebody has removed the folder. Other processes then do not find files that this process writes there.
   [[nodiscard]] bool IsGone() const { return folders_.node.IsGone(); }
-  // Whether somebody has removed the folder, a folder in it, or the file that names the owner of the node. Then other
-  // files may be gone, too. Requires: the node had an owner (BecomeNodeOwner).
+  // True if somebody has removed the folder, a folder in it, or the file that names the owner of the node. Other files
+  // may then be gone, too. Requires: the node had an owner (BecomeNodeOwner).
   [[nodiscard]] bool IsLost() const;
   [[nodiscard]] const std::string& path() const { return folders_.node.path(); }
   // The first twelve hexadecimal digits of the hash of the API server's URL.

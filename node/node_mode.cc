@@ -61,7 +61,8 @@ Expected<void> WriteMode(const Folder& state, NodeMode mode) {
 
 Expected<bool> BeginAsDirect(const Folder& state) {
   if (RequireMode(state, NodeMode::kDirect)) return false;
-  // A program that holds the queue's lock makes the node an agent's: an agent takes the node, or `berth` queues a DEL.
+  // Do not wait for the queue's lock: its holder may be an agent that takes the node, or `berth`, which queues a DEL
+  // for an agent. In both cases the node belongs to an agent.
   const auto queue = DelQueue::Lock(state, /*deadline=*/0);
   if (!queue) return std::unexpected(queue.error());
   if (auto mode = RequireMode(state, NodeMode::kAgent); !mode) return std::unexpected(mode.error());

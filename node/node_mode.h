@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeMode: which program serves the pods of this machine and writes the node's blocks: its agent or berth-direct
-// (docs/adr/0007). The file `mode` in the state folder has the mode. If the file is missing, the mode is kAgent.
+// NodeMode says which program serves the pods of this machine and writes the node's blocks: its agent or berth-direct
+// (docs/adr/0007). The file `mode` in the state folder contains the mode. If the file is missing, the mode is kAgent.
 #pragma once
 
 #include <cstdint>

@@ -154,7 +154,7 @@ void RecentView::Save() const {
   if (!listed_at_) return;
   json objects = json::array();
   for (const auto& [name, block] : blocks_) {
-    // A later process cannot know whether this block is gone already.
+    // Save nothing: a later process could not know whether this block is gone already.
     if (block->deleting) return directory_.WriteNote(kNote, "");
     objects.push_back(ToObject(*block));
   }

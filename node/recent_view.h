@@ -42,8 +42,8 @@ class RecentView {
   // Saves IPPool objects that were read at `at`.
   void NotePools(const std::vector<nlohmann::json>& objects, BootNanos at) const;
 
-  // Whether a consistent GET found the block's pool while the block existed, and `pool` is not older than that GET's
-  // answer. If so, the pool exists as long as the block, because the controller removes no pool that has a block, and
+  // True if a consistent GET found the block's pool while the block existed, and `pool` is not older than that GET's
+  // answer. The pool then exists as long as the block, because the controller removes no pool that has a block, and
   // `pool` withholds every address that was reserved before the block was created. Requires: the lock.
   [[nodiscard]] bool IsPoolProved(const std::string& block_uid, const ipam::Pool& pool) const;
   // Saves a proof for IsPoolProved. `pool`: as the GET found it.
@@ -62,7 +62,8 @@ class RecentView {
   void NoteWritten(const ipam::BlockView& block);
   // Removes the saved blocks, because other programs have written blocks.
   void Forget();
-  // Call when the lock is released: later writes of other processes are unknown.
+  // Call this when the lock is released: other processes may then write blocks. This object saves no blocks until
+  // NoteAll.
   void Drop() { listed_at_.reset(); }
 
  private:

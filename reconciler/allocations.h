@@ -22,7 +22,7 @@ struct SeenAllocation {
   std::string uid;
   ipam::Attachment attachment = {};  // empty: the name contains no attachment, so berth did not make the object
   bool is_deleting = false;
-  // The labels name no address of that family.
+  // True if the labels contain no address of this family.
   bool lacks_ipv4 = false;
   bool lacks_ipv6 = false;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes the waits.
+// Computes how long a key waits after failures.
 #include "reconciler/backoff.h"
 
 #include <algorithm>

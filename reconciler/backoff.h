@@ -23,7 +23,7 @@ class Backoff {
   [[nodiscard]] Time NotBefore(const std::string& key) const;
   // True if the key's last request failed.
   [[nodiscard]] bool HasFailed(const std::string& key) const;
-  // The key waits at least until `pause` after `now`.
+  // Makes the key wait at least until `now` + `pause`.
   void Pause(const std::string& key, std::chrono::milliseconds pause, Time now);
   // Notes a failure and returns the wait: 50 ms, doubled with each failure up to 1 s after kConflict, kNotFound or
   // kAlreadyExists (the watch will show the newer state soon) and up to 30 s after any other error, but at least

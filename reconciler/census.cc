@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts, and skips what did not change.
+// Counts addresses. Uses the last counts of blocks and pools that did not change.
 #include "reconciler/census.h"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ bool Census::UpdateRules(const std::map<std::string, CountedPool>& pools) {
 void Census::UpdateBlockSets(const World& world, const std::map<std::string, CountedPool>& pools) {
   block_set_version_ = world.block_set_version();
   std::erase_if(blocks_, [&](const auto& item) { return !world.blocks().contains(item.first); });
-  // Blocks of any pool count, by space.
+  // By space. Includes blocks of pools that are not in `pools`, because their addresses are claimed too.
   std::map<std::string, std::vector<ipam::Prefix>> cidrs;
   std::map<std::string, std::vector<ipam::AddressRange>> ranges_of_blocks;
   for (const auto& [name, block] : world.blocks()) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Census: how many addresses pools and spaces have in total, used and free.
 //
-// The census keeps its counts from pass to pass. It counts a block again only when the block or the rules of the
-// block's pool changed, or when a cooling entry of the block has ended. It computes numbers that depend on the set of
-// blocks again only when a block came or went, or the rules of a pool changed. So a pass over thousands of blocks costs
-// about one look at each block.
+// The census keeps its counts from pass to pass. The rules of a pool are its spec and its withheld addresses. The
+// census counts a block again only when the block or the rules of its pool changed, or when a cooling entry of the
+// block has ended. It computes numbers that depend on the set of blocks again only when a block came or went, or the
+// rules of a pool changed. So a pass costs little more than one comparison for each block.
 #pragma once
 
 #include <cstdint>
@@ -83,7 +83,7 @@ class Census {
     SpaceCounts counts;
   };
 
-  // True: the rules of a pool changed.
+  // Returns true if the rules of a pool changed, or a pool came or went.
   bool UpdateRules(const std::map<std::string, CountedPool>& pools);
   void UpdateBlockSets(const World& world, const std::map<std::string, CountedPool>& pools);
   void CountBlocks(const World& world, const std::map<std::string, CountedPool>& pools, std::int64_t now_ms);

@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPassPause{200};
 constexpr std::chrono::milliseconds kPassPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
-// Time limit of a background request, which nothing waits for and the API server serves last.
+// Time limit of a background request (IsBackground), for which no other action waits.
 constexpr std::chrono::milliseconds kBackgroundCallMax{2'000};
 // If the API server does not answer the request of an action, this action waits 2 s longer than the other actions.
 constexpr std::chrono::milliseconds kAfterOthers{2'000};
@@ -37,8 +37,8 @@ constexpr std::chrono::milliseconds kHangsFrom{1'900};
 // If an action hangs, all actions of its kind wait at least this many times as long as its request took. So the hanging
 // actions of one kind take at most a third of the controller's time.
 constexpr int kHangingFactor = 2;
-// A Node whose patch failed comes after the other Nodes until its wait has been over for this time, and a patch of any
-// Node has succeeded since.
+// A Node whose patch failed comes after the other Nodes until its wait has been over for this time. If the API server
+// did not answer a patch of a Node, a patch of any Node must also have succeeded since.
 constexpr std::chrono::seconds kFailureCounts{10};
 // Pause of all patches of Nodes after the limit was reached (NodePatches).
 constexpr std::chrono::milliseconds kAfterPatches{100};
@@ -53,23 +53,23 @@ constexpr std::chrono::milliseconds kRelistMax{60'000};
 constexpr std::chrono::milliseconds kAfterDeletion{200};
 // Pause for an object after a relist that led to no action on the object.
 constexpr std::chrono::milliseconds kAfterRelist{1000};
-// Period of the metrics that need a look at all blocks.
+// Period of the metrics that are computed from all blocks.
 constexpr std::chrono::milliseconds kLookPeriod{5'000};
 // How long the controller remembers the deletion of a pod that no entry names. An entry of the pod may become visible
 // only after the deletion.
 constexpr std::chrono::minutes kVanishedKept{2};
 // Time after which a new leader has seen all changes of pods since the version that the previous leader left.
 constexpr std::chrono::minutes kPodsOldMax{2};
-// A successor sees all pod deletions of this time before the handover. This time is short, because the API server
-// serves watches only from versions of about the last minute. If there are suspects, the successor may begin at an
-// older version (VersionForSuccessor).
+// The next leader sees all pod deletions of this time before the handover. This time is short, because the API server
+// serves watches only from versions of about the last minute. If held entries name pods that may be gone (suspects),
+// the next leader may begin at an older version (VersionForSuccessor).
 constexpr std::chrono::seconds kVanishedHandedOver{15};
 
 // Back-off keys that name no object.
 constexpr const char* kServerKey = "server";
 constexpr const char* kRelistKey = "relist";
 
-// True for an action that no other action waits for.
+// True for an action for which no other action of the same decision waits.
 bool IsBackground(const Action& action) {
   return std::holds_alternative<CreateAllocation>(action) || std::holds_alternative<DeleteAllocation>(action) ||
          std::holds_alternative<ShowNumbers>(action) || std::holds_alternative<ListPods>(action);

@@ -41,9 +41,9 @@ class Controller {
   Controller(const Controller&) = delete;
   Controller& operator=(const Controller&) = delete;
 
-  // Called after the first decision of each pass with the version from which a successor has to watch pods, so that the
-  // successor sees every deletion of a pod that still matters (VersionForSuccessor). Called by the thread of Run. Set
-  // before Run.
+  // Called after the first decision of each pass, with the resourceVersion from which the next leader has to watch pods
+  // to see every deletion of a pod that still matters (VersionForSuccessor). Called by the thread of Run. Set before
+  // Run.
   std::function<void(std::uint64_t version)> on_version = [](std::uint64_t) {};
 
   // Tells the controller that the watch of pods begins at the version that a previous leader left. Call before Run.
@@ -54,7 +54,7 @@ class Controller {
   std::function<void(extender::Snapshot snapshot, const World& world, SteadyTime read_at)> on_extender_snapshot =
       [](const extender::Snapshot&, const World&, SteadyTime) {};
 
-  // Returns when stop is requested.
+  // Runs passes until stop is requested.
   void Run(const std::stop_token& stop);
 
   // Runs one pass. Returns when the next pass is due if nothing happens before.
@@ -64,7 +64,7 @@ class Controller {
   [[nodiscard]] Now ReadClock();
   // Updates the metrics of the world. Logs when this machine's clock begins or ceases to differ from the API server's.
   void Report();
-  // Once after this controller has become the leader, notes the Nodes that show no count. The previous leader may have
+  // Notes the Nodes that show no count, once after this controller has become the leader: the previous leader may have
   // written an event that says so.
   void NoteNodesWithoutNumbers();
   // Runs after the first decision of a pass: forgets what later decisions do not need, logs when the brake on freeing

@@ -138,7 +138,7 @@ void Counts::AddPod(const SeenPod& pod, NodeTally& tally) const {
   count(NamespacedName(pod.name_space, pod.name));
   count(pod.uid);
   for (const UnitRequest& need : NeedsOf(pod)) {
-    // A pod may request any number of resources that no pool has and no Node shows.
+    // Skip resources that no pool has and no Node shows: a pod may request any number of them.
     if (!resources_.contains(need.resource)) continue;
     Tally& of_resource = tally[need.resource];
     const std::int64_t has = std::min(need.units, addresses[need.resource]);

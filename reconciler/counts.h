@@ -3,7 +3,7 @@
 // (docs/scheduling.md).
 //
 // For a node and a resource:
-//   usable     free addresses of the node's blocks, of pools that count for the node
+//   usable     free addresses of those of the node's blocks whose pools count for the node (CountedPools)
 //   held       for each active pod of the node that requests the resource: the addresses recorded for it in any block,
 //              at most as many as it requests
 //   requested  the sum of the requests of the node's active pods
@@ -50,10 +50,12 @@ struct Tally {
 };
 using NodeTally = std::map<std::string, Tally>;  // by resource
 
-// Limit of the resources that a waiting pod may need.
+// Limit of the number of resources that a waiting pod may need (Counts::waiting).
 inline constexpr std::size_t kNeedsMax = 16;
 
-// Pools by UID, and for which nodes and resources they count.
+// Finds the pools that count: a Node's address count includes the free addresses of its blocks of these pools. A pool
+// counts if it has a resource and affinity Node, its space has accepted it, it is Ready, neither disabled nor being
+// deleted, and not in of_mixed_namespaces(). It counts for the nodes that its nodeSelector matches.
 class CountedPools {
  public:
   CountedPools() = default;
@@ -88,8 +90,8 @@ class Counts {
     const CountedPools& pools;
     const HeldEntries& held;       // must outlive the Counts; Update has to see every change of it
     const LeavingBlocks& leaving;  // free addresses of these blocks are not usable
-    // The needs of a pod that requests nothing and has no annotation. nullptr: only requests count. Must be the same in
-    // every call of Update.
+    // The needs of a pod that requests nothing and has no annotation ipam.berth.dev/resources. nullptr: only requests
+    // count. Must be the same in every call of Update.
     const std::vector<UnitRequest>* defaults = nullptr;
   };
   // Requires: world.knows_holders; Update has seen each key of Pods::touched before ForgetTouched drops it.
@@ -108,8 +110,8 @@ class Counts {
   [[nodiscard]] std::size_t ActivePods(const std::string& node) const;
   // The addresses that the pod requests, or needs without a request.
   [[nodiscard]] const std::vector<UnitRequest>& NeedsOf(const SeenPod& pod) const { return pod.Needs(defaults_); }
-  // Unschedulable pods that need addresses (NeedsOf) of at most kNeedsMax resources. Every other pod could make each
-  // decision about waiting pods slow.
+  // Unschedulable pods that need addresses (NeedsOf) of at most kNeedsMax resources. A pod that needs more resources is
+  // left out, because it could make each decision about waiting pods slow.
   [[nodiscard]] const std::set<PodKey>& waiting() const { return waiting_; }
 
  private:

@@ -272,7 +272,7 @@ class Pass {
     const auto readiness = ReadinessOf(pool, is_accepted, refused);
     if (!readiness) return;
     if (!is_accepted) {
-      // The space accepted the pool before, so the world may show an old state of the space.
+      // The pool is Ready, so its space has accepted it before, and the world may show an old state of the space.
       if (pool.IsReady() && !pool.meta.deleting() && !relisted_) {
         decision_.wants_relist.insert(PoolKey(pool.meta.name));
         return;
@@ -293,7 +293,7 @@ class Pass {
 
   void AddPoolStatus(const SeenPool& pool, Wanted<crds::PoolStatus> wanted) {
     static const std::vector<ContestedAddress> kNone;
-    // Before the controller knows the pods, it says nothing new about freeing.
+    // Unless reclaiming is off, the controller leaves the condition Reclaiming unchanged until it knows the pods.
     const Reclaim mode = kept_.settings.reclaim;
     if (world_.knows_holders || mode == Reclaim::kOff) {
       const auto unseen = decision_.orphans.unseen.find(pool.meta.uid);

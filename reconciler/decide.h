@@ -31,8 +31,8 @@ struct Settings {
   bool keeps_allocations = false;
   bool counts = false;          // whether Nodes show address counts
   int patches_per_second = 20;  // limit for writes of Nodes
-  // With the extender: the needs of a pod that requests nothing and has no annotation. Nothing: pods have to request
-  // addresses.
+  // With the extender: the needs of a pod that requests nothing and has no annotation ipam.berth.dev/resources.
+  // nullopt: pods have to request addresses.
   std::optional<std::vector<UnitRequest>> unrequested = {};
 };
 

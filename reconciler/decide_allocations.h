@@ -25,9 +25,9 @@ namespace berth::reconciler {
 // Minimum time since the controller saw the attachment's newest entry, by the controller's clock. Within this time,
 // most failing ADDs remove their entry, pods with a very short life end, and the entry of the second family comes.
 inline constexpr std::chrono::milliseconds kAllocationAgeMin{2000};
-// If somebody deletes an IPAllocation while the pod seems to live, the controller waits this long before it makes the
-// object again. The garbage collector deletes an object only if the pod is gone. The watch of pods then lags, and the
-// collector would delete a new object as well.
+// If an IPAllocation is deleted while the pod seems to live, the controller waits this long before it makes the object
+// again. If the garbage collector deleted the object, the pod is gone, and the watch of pods lags. The collector would
+// then delete a new object as well.
 inline constexpr std::chrono::milliseconds kAllocationGoneMin{5000};
 // Limit for one pass, so that 100,000 IPAllocations after an upgrade do not hold up more important actions.
 inline constexpr std::size_t kAllocationsPerPass = 100;
@@ -37,8 +37,9 @@ enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
 
 struct AllocationFacts {
   bool is_held = false;     // the attachment has entries
-  bool is_settled = false;  // the newest entry, and the deletion of the last object by somebody else, are old enough
-  // The pod that the entries name; nullptr: it does not exist, another pod has its name, or there are too many entries.
+  bool is_settled = false;  // the newest entry, and the deletion of the previous object, are old enough
+  // The pod that the entries name. nullptr: the pod does not exist, has another UID or node than the entries, or has
+  // too many entries.
   const SeenPod* pod = nullptr;
   bool is_cascading = false;  // the collector deletes the pod's objects before the pod, maybe soon (Pods::IsCascading)
   const SeenAllocation* object = nullptr;  // nullptr: there is none
@@ -66,7 +67,7 @@ class AllocationDecider {
   struct Holding {
     std::set<EntryKey> entries = {};
     SteadyTime settled;     // earliest time at which the object may be created
-    bool is_again = false;  // somebody deleted the object
+    bool is_again = false;  // an earlier object was deleted
   };
   void Gather(const AllocationScope& scope, SteadyTime now);
   [[nodiscard]] AllocationFacts FactsOf(const AllocationScope& scope, const AllocationKey& key, SteadyTime now) const;

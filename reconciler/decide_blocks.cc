@@ -80,8 +80,8 @@ class BlockPass {
     Uint128 left = scope_.census.OfPool(uid).blocks_unclaimed;
     const Lack lack = LackOf(uid);
     const std::size_t nodes = scope_.world.nodes.all().size();
-    // This first check is fast, and most pools pass it: they have an unclaimed block for every pair of a node and a
-    // pool. SharersOf takes longer, and returns at most the number of pools.
+    // This check is fast, and enough for most pools: they have an unclaimed block for every pair of a node and a pool.
+    // SharersOf takes longer, and returns at most the number of pools.
     if (!hands_out || left >= scope_.pools.size() * nodes + lack.blocks) return;
     // Each node may claim one block of each of the `sharers` pools, and all these blocks come from the same addresses.
     const std::size_t sharers = SharersOf(pool);
@@ -153,7 +153,7 @@ class BlockPass {
     const NodeTally& tallies = scope_.counts.Of(node.name);
     const auto found = tallies.find(resource);
     const Tally tally = found == tallies.end() ? Tally() : found->second;
-    // The tally does not include what this decision has changed.
+    // The tally does not include the changes of this decision, so `change` has them.
     std::int64_t& change = changes_[{node.name, resource}];
     const auto free = static_cast<std::int64_t>(scope_.census.FreeIn(seen.name));
     const auto before = leaving_.find(seen.name);
@@ -235,8 +235,9 @@ class BlockPass {
     }
   }
 
-  // Waits until the block has no readable held entry. Then frees the entries that cannot be read, since nobody can say
-  // which pod they belong to, and ends the agent's check of freed entries, since the node has no agent any more.
+  // Does nothing while the block has a readable held entry. Otherwise frees the entries that cannot be read, since
+  // nobody can say which pod they belong to, and ends the agent's check of freed entries, since the node has no agent
+  // any more.
   void EndUnheld(const ipam::BlockView& block) {
     ipam::Block after = *block;
     for (auto& [offset, text] : after.allocations) {
@@ -293,7 +294,8 @@ class BlockPass {
   const Now& now_;
   const LeavingBlocks& leaving_;
   LeavingBlocks left_;  // the next value of leaving_
-  // By how much the blocks that begin to leave, or stay after all, change the count of a node and a resource.
+  // By node and resource: how this decision changes the number of addresses that the Node counts. Negative for blocks
+  // that begin to leave, positive for blocks that stay after all.
   std::map<std::pair<std::string, std::string>, std::int64_t> changes_;
   Decision& decision_;
   BlockWrites writes_;

@@ -2,9 +2,9 @@
 // Deletes blocks of pools that stay: blocks of nodes that are gone, and empty blocks if other nodes want more blocks
 // than the pool has unclaimed ones.
 //
-// Only an empty block is deleted, by a request that contains the version at which the block was empty. If an ADD has
-// written the block since, the API server answers with a conflict. A later ADD finds that the block is being deleted,
-// and uses another block. decide_drain.h does the rest.
+// The controller deletes a block only by a request that contains the version at which the block was empty. If an ADD
+// has written the block since, the API server answers with a conflict. A later ADD finds that the block is being
+// deleted, and uses another block. decide_drain.h then removes the block's finalizer.
 //
 // If a Node's address count includes the block, the block is deleted in two steps: first the count falls
 // (decide_numbers.h); then, if the requests of the bound pods still fit, the controller deletes the block. While blocks
@@ -48,8 +48,8 @@ struct BlockScope {
   const ControllerState& state;
 };
 
-// Requires: world.knows_holders; everything in the scope is up to date. Sets decision.scarce. `leaving`: what the last
-// call left there.
+// Sets decision.scarce. `leaving`: the caller keeps this value from call to call. Requires: world.knows_holders;
+// everything in the scope is up to date.
 void DecideBlocks(const BlockScope& scope, const Now& now, LeavingBlocks& leaving, Decision& decision);
 
 }  // namespace berth::reconciler

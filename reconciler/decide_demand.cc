@@ -56,7 +56,7 @@ class DemandDecider::Pass {
   }
 
  private:
-  // The places and addresses that a node has left for further pods.
+  // The number of further pods that a node may run (`places`), and the addresses that it has left for them (`left`).
   struct Room {
     const SeenNode* node;
     NodeTimes* times;
@@ -75,9 +75,10 @@ class DemandDecider::Pass {
     Turn* turn = nullptr;
   };
 
-  // The pods that have waited for kDemandAfter, grouped; at most kGroupsMax groups, whose turn it is. The group that
-  // has waited longest comes first. If the controller creates a block for a group, the group's waiting time restarts at
-  // 0. Otherwise the same group could get the only unclaimed block again and again.
+  // Returns the groups of pods that have waited for kDemandAfter. If there are more than kGroupsMax groups, returns
+  // those that have waited longest for their turn. The group whose first pod has waited longest comes first. If the
+  // controller creates a block for a group, the group's waiting time restarts at 0. Otherwise the same group could get
+  // the only unclaimed block again and again.
   std::vector<Group> Groups() {
     const std::set<PodKey>& waiting = scope_.counts.waiting();
     std::erase_if(decider_.waiting_, [&](const auto& item) { return !waiting.contains(item.first); });
@@ -229,7 +230,8 @@ class DemandDecider::Pass {
     const ipam::Pool* pool;
     ipam::Prefix cidr;
   };
-  // By pool: how many blocks have to be unclaimed at the same time.
+  // By pool UID: the number of the pool's blocks that must be unclaimed at the same time, so that a node can serve the
+  // group.
   using Lacks = std::map<std::string, std::size_t>;
 
   // Creates all blocks that the node lacks for one more pod, or no block: with only some of the blocks, the scheduler
@@ -295,7 +297,7 @@ class DemandDecider::Pass {
     return free_.emplace(pool.uid, ipam::PoolBlocks(pool, scope_.census.OfPool(pool.uid).claimable)).first->second;
   }
 
-  // At most crds::kUnitsMax.
+  // Number of assignable addresses in the block, but at most crds::kUnitsMax.
   [[nodiscard]] static std::int64_t AddressesOf(const NewBlock& block) {
     constexpr ipam::Uint128 kMax = crds::kUnitsMax;
     return static_cast<std::int64_t>(std::min(ipam::AssignableIn(*block.pool, block.cidr).Count(), kMax));
@@ -362,7 +364,7 @@ class DemandDecider::Pass {
   std::map<std::string, Room> rooms_;                             // by node
   std::map<std::pair<std::string, std::string>, int> blocks_of_;  // how many, by node and pool
   std::map<std::string, std::size_t> taken_;                      // blocks that this pass creates, by pool
-  std::set<std::pair<std::string, ipam::Prefix>> created_cidrs_;  // the same, with their spaces
+  std::set<std::pair<std::string, ipam::Prefix>> created_cidrs_;  // spaces and CIDRs of these blocks
   std::map<std::string, std::size_t> empty_;                      // blocks without entries, by pool
   std::map<std::string, ipam::PoolBlocks> free_;                  // blocks that nobody has claimed, by pool
   std::size_t created_count_ = 0;

@@ -29,13 +29,13 @@ inline constexpr std::chrono::seconds kDemandAfter{2};
 // If a node's address count has had room for a waiting pod for this long, the room does not help the pod, and the
 // controller tries the next node.
 inline constexpr std::chrono::seconds kDrawMax{30};
-// The same if the Node does not show the room, for example because the API server refuses the count. In a cluster of
-// 5,000 nodes it takes four minutes to write all counts (NodePatches).
+// The same if the Node's address count does not show the room yet, for example because the API server refuses the
+// count. In a cluster of 5,000 nodes it takes four minutes to write all counts (NodePatches).
 inline constexpr std::chrono::minutes kHiddenMax{5};
 // Limit of blocks that one decision creates.
 inline constexpr std::size_t kCreatedMax = 20;
-// Limit of groups of waiting pods that one decision serves, because each group is compared with each node. A group is
-// the pods with equal needs and equal placements. The groups have their turns one after the other.
+// Limit of groups of waiting pods that one decision serves, because each group is compared with each node. A group
+// consists of the pods with equal needs and equal placements. The groups take turns.
 inline constexpr std::size_t kGroupsMax = 50;
 inline constexpr std::chrono::seconds kNextTurn{1};
 
@@ -53,7 +53,8 @@ enum class BlockObstacle : std::uint8_t {
   kLimit,    // the node has spec.maxBlocksPerNode blocks
   kAllTaken  // every block exists: an empty block has to be taken from another node
 };
-// `has`: the node's blocks of the pool; `taken`: blocks of the pool that are to be created before this one.
+// `has`: number of the node's blocks of the pool; `taken`: number of the pool's blocks that the decision creates before
+// this one.
 [[nodiscard]] BlockObstacle ObstacleOf(const DemandScope& scope, const ipam::Pool& pool, const SeenNode& node, int has,
                                        std::size_t taken);
 
@@ -86,14 +87,15 @@ class DemandDecider {
     SteadyTime at = SteadyTime::min();       // when a decision last served the group; min(): never
     std::map<std::string, Lack> lacks = {};  // what the group lacked then, by UID of the pool
   };
-  // NodeTimes has the times of a node that matter while pods wait. The keys are resources.
+  // Times of one node while pods wait. The keys of both maps are resources.
   struct NodeTimes {
     struct HasRoom {
       bool is_shown;            // the node's address count has room
-      SteadyTime useless_from;  // when the room counts as useless if it and is_shown stay
+      SteadyTime useless_from;  // from this time on the room is useless, if nothing changes
     };
     std::map<std::string, HasRoom> has_room = {};  // the resources of which the node has room
-    // When the controller last created a block on the node, or last found that the node's room does not help the pods.
+    // By resource: the last time at which the controller created a block on the node, or found that the node's room
+    // does not help the pods.
     std::map<std::string, SteadyTime> tried = {};
   };
   std::map<PodKey, Waiting> waiting_;

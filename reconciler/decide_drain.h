@@ -42,9 +42,6 @@ class BlockWrites {
 [[nodiscard]] bool HasFinalizer(const std::vector<std::string>& finalizers, std::string_view finalizer);
 [[nodiscard]] std::vector<std::string> Without(std::vector<std::string> finalizers, std::string_view finalizer);
 
-// Deletes empty blocks of pools that are gone or being deleted, and empty blocks that do not fit their pool. Removes
-// the finalizer of empty blocks that are being deleted. Leaves out blocks in which a pod has an address. Treats a pool
-// as gone only if the world is relisted.
 struct DrainScope {
   const World& world;
   const EmptyBlocks& empty;  // up to date
@@ -52,10 +49,13 @@ struct DrainScope {
   const Now& now;
   bool relisted;
 };
+// Deletes empty blocks of pools that are gone or being deleted, and empty blocks that do not fit their pool. Removes
+// the finalizer of empty blocks that are being deleted. Leaves out blocks in which a pod has an address. Treats a pool
+// as gone only if the world is relisted.
 void DecideBlockDrain(const DrainScope& scope, Decision& decision);
 
-// If the world is relisted, removes the finalizer of each pool that is being deleted, is in no space's list and has no
-// block.
+// If the world is relisted, removes the finalizer of each pool that is being deleted, is in no space's status.accepted
+// and has no block.
 void DecidePoolDrain(const World& world, bool relisted, Decision& decision);
 
 }  // namespace berth::reconciler

@@ -206,7 +206,7 @@ void LostEntries::NoteWrites(const World& world, SteadyTime now) {
   for (const auto& [name, seen] : world.blocks()) {
     if (seen.block == nullptr) continue;
     Seen& before = blocks_[name];
-    // After a new list an unchanged block is another object, so compare the versions.
+    // A new list makes another object for an unchanged block, so compare the versions, not the pointers.
     const bool is_same = before.block != nullptr && before.block->resource_version == seen.block->resource_version;
     if (is_same) continue;
     if (before.block == nullptr || !seen.is_own_write) before.since = now;

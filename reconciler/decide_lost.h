@@ -2,11 +2,11 @@
 // Lost entries: addresses that live pods have although no entry records them, because somebody edited a block or
 // restored a backup of etcd. The next pod that gets such an address would share it.
 //
-// A node's agent writes the entries of its own blocks again. So in a node's block the controller puts an entry back
-// only if nobody else has written the node's blocks for a minute, and never if an agent may have given the address to
-// another pod already. No agent writes entries of Shared blocks again, and each address of a Shared block is taken by a
-// write, so in Shared blocks only the minute counts. If the entry names another pod, the controller only reports the
-// address: a person has to say which of the two pods must go.
+// The agent of a node also restores lost entries of the node's blocks. So in such a block the controller puts an entry
+// back only if nobody else has written the node's blocks for a minute, and never if an agent may have given the address
+// to another pod already. No agent restores entries of Shared blocks, and an agent takes an address of a Shared block
+// only by a write. So in a Shared block it is enough that the address has been lost for a minute. If the entry names
+// another pod, the controller only reports the address: a person has to say which of the two pods must go.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,8 @@ namespace berth::reconciler {
 
 // Time from one comparison of all pods with all blocks to the next.
 inline constexpr std::chrono::seconds kComparePeriod{10};
-// An entry is written again only if for this long only the controller wrote the node's blocks and the address was lost.
+// The controller puts an entry back only if the address has been lost for this long, and nobody but the controller has
+// written the node's blocks for this long.
 inline constexpr std::chrono::seconds kQuietMin{60};
 // How long a pod and an entry have to disagree before the address counts as contested: the watches of pods and blocks
 // do not show the same moment, and the end of a pod takes time.

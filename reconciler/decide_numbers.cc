@@ -81,8 +81,9 @@ class NumberDecider::Pass {
     std::erase_if(decider_.last_lists_,
                   [this](const auto& item) { return !scope_.world.nodes.all().contains(item.first); });
     std::erase_if(decider_.lowering_, [this](const auto& item) { return !kept_.contains(item.first); });
-    // First the Nodes for which pods wait. Then the others by the age of their last write, so that each Node gets its
-    // turn even if more counts rise all the time than may be written. If they were never written, raises come first.
+    // Nodes for which pods wait come first. The other Nodes are sorted by the age of their last write, so that each
+    // gets its turn even if more counts rise all the time than the controller may write. Among Nodes that this
+    // controller has not written yet, raises come first.
     std::ranges::stable_sort(
         plans, {}, [](const Plan& plan) { return std::tuple(!plan.is_waited_for, plan.written, !plan.is_raise); });
     for (Plan& plan : plans) Emit(plan);
@@ -110,7 +111,8 @@ class NumberDecider::Pass {
     const std::optional<std::int64_t> shown = ShownBy(node, resource);
     const bool is_one = number == node.numbers.end() || number->second.capacity == number->second.allocatable;
     if (!scope_.counts_pools || (!tally.is_counted && tally.held == 0 && tally.requested == 0)) {
-      // No pool of the resource counts for this node. Without a count no pod is placed, and none is rejected.
+      // No pool of the resource counts for this node. Without a count, the scheduler places no pod and the kubelet
+      // rejects none.
       if (shown) Write(node, resource, std::nullopt, tally, plan);
       return;
     }
@@ -151,8 +153,8 @@ class NumberDecider::Pass {
     // the list.
     const std::optional<std::int64_t> target = std::max(lowering.highest, fresh.Number());
     if (target && *target >= lower.shown) {
-      // The Node shows no more than the target: the controller has written the target by now, or the target was wanted
-      // too long ago. Begin another five seconds.
+      // There is nothing to lower: the Node already shows the target or less. Begin another five seconds, with the
+      // count that is wanted now.
       lowering = {.since = now_.steady, .highest = lower.wanted};
       return decision_.WakeAt(now_.steady + kLowerAfter);
     }
@@ -247,7 +249,7 @@ class NumberDecider::Pass {
   const Now& now_;
   Decision& decision_;
   const bool many_not_ready_;
-  std::set<std::string> waited_for_;  // resources that unschedulable pods request
+  std::set<std::string> waited_for_;  // resources that waiting pods need
   std::set<Key> kept_;
   std::vector<std::pair<std::string, bool>> wants_list_;  // nodes, and whether each shows a count
 };

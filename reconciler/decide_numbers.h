@@ -24,7 +24,7 @@
 
 namespace berth::reconciler {
 
-// How long a smaller count has to be wanted.
+// How long the wanted count has to be smaller than the shown count before the controller lowers the count.
 inline constexpr std::chrono::seconds kLowerAfter{5};
 // How long the watch of Nodes has to show no count before the controller writes a count again.
 inline constexpr std::chrono::seconds kAbsentFor{3};
@@ -34,10 +34,11 @@ inline constexpr std::int64_t kLeftMin = 8;
 inline constexpr std::chrono::seconds kListValid{2};
 // Time from a list that did not lead to a write of a count to the next list.
 inline constexpr std::chrono::seconds kNextList{5};
-// Lists of one pass. A list counts for kListValid only, so the controller requests no more lists than it can use.
+// Limit of the lists of one pass. A list is valid only for kListValid, so the controller requests no more lists than it
+// can use.
 inline constexpr std::size_t kListsMax = 40;
-// Time between two writes of one Node. kCalmNodePause: if no pod waits and kLeftMin units are left before and after the
-// write.
+// Minimum time between two writes of one Node. kCalmNodePause applies if no pod waits and kLeftMin units are left
+// before and after the write.
 inline constexpr std::chrono::seconds kNodePause{1};
 inline constexpr std::chrono::seconds kCalmNodePause{10};
 

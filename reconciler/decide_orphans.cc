@@ -74,7 +74,8 @@ void TellReturned(const OrphanScope& scope, Decision& decision) {
   for (auto& [block, report] : reports) decision.actions.emplace_back(std::move(report));
 }
 
-// Asks once for all suspects from which version of Leases on a renewal counts.
+// Adds AskLeases if a suspect needs the version of the Leases after which a renewal counts. One request serves all
+// suspects.
 void AskForLeases(const OrphanScope& scope, const Now& now, Decision& decision) {
   bool is_due = false;
   for (const auto& [key, suspect] : scope.suspects.all()) {

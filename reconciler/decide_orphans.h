@@ -54,7 +54,8 @@ struct Ruling {
 
 [[nodiscard]] NodeFacts FactsOf(const World& world, const Suspects& suspects, const std::string& node);
 
-// True if no container that ran on the node has an address any more.
+// True if the node is gone, so that no container that ran there has an address any more: the Node is out of service and
+// not Ready, or gone_since is at least kNodeGoneMin ago.
 [[nodiscard]] bool IsGone(const NodeFacts& node, SteadyTime now);
 
 [[nodiscard]] Ruling Judge(const Suspicion& suspicion, const NodeFacts& node, SteadyTime now);

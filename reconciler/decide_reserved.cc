@@ -66,9 +66,9 @@ class EntryPlan {
     Add(offset);
   }
 
-  // A reserved entry may replace a cooling entry whose time is over, unless the node's agent still has to read the
-  // cooling entry to forget the attachment. A pod may already have an address on standby. Once the agent knows of the
-  // reservation, the agent takes the address off standby.
+  // Leaves out an address on standby, because a pod may already have it; once the agent knows of the reservation, the
+  // agent takes the address off standby. Replaces a cooling entry whose time is over, unless the node's agent still has
+  // to read this entry to forget the attachment.
   void DecideKeptAddress(ipam::BlockOffset offset) {
     if (block_.standby.contains(offset)) return;
     const auto found = block_.allocations.find(offset);
@@ -106,9 +106,9 @@ class EntryPlan {
   ReservedChange change_;
 };
 
-// Whether a live pod has an address whose reserved entry is in `before` and not in `after`. The pod's entry will take
-// the place of the reserved one (decide_lost.h). If the reserved entry went before that, another pod could get the
-// address.
+// True if a live pod has an address whose reserved entry is in `before` and not in `after`. The controller will replace
+// this reserved entry by the pod's entry (decide_lost.h). If it removed the reserved entry before that, another pod
+// could get the address.
 bool EndsALostAddress(const ipam::Block& before, const ipam::Block& after, PodAddresses& pods) {
   return pods.AreLostIn(before) && std::ranges::any_of(before.allocations, [&](const auto& item) {
            return !after.allocations.contains(item.first) && pods.IsLost(before, before.cidr.At(item.first));

@@ -47,7 +47,7 @@ struct ReservedScope {
   bool knows_pods = true;  // false: the controller has yet to list the pods, so it removes no reserved entry
 };
 
-// Adds changes of blocks.
+// Adds to the decision the changes of reserved entries in the space's blocks.
 void DecideReserved(const ReservedScope& scope, const ReservedSpace& space, Decision& decision);
 
 }  // namespace berth::reconciler

@@ -22,7 +22,7 @@ crds::Condition MakeCondition(std::string_view type, bool status, Reason why, st
           .observed_generation = generation};
 }
 
-// The condition, if it exists, has the same status and message for this generation of the pool.
+// Sets observedGeneration of the condition, if it exists: status and message also hold for this generation of the pool.
 void Confirm(std::vector<crds::Condition>& conditions, std::string_view type, std::int64_t generation) {
   const auto found = std::ranges::find(conditions, type, &crds::Condition::type);
   if (found != conditions.end()) found->observed_generation = generation;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes the statuses of pools and spaces, and which differences are written at once.
+// Computes the statuses of pools and spaces, and decides which differences are written at once.
 //
 // Every agent of the cluster watches pools. So if a change of counts matters, the controller writes it at most once a
-// second, and otherwise at most every 10 s. A change matters in four cases: the total changes; the number of free
-// addresses becomes 0 or is no longer 0; the number of unclaimed blocks becomes 0 or is no longer 0; half of the blocks
-// exist. Conditions, withheld addresses and acceptance are written at once.
+// second, and otherwise at most every 10 s. A change of a pool's counts matters in four cases: the total changes; the
+// number of free addresses becomes 0 or is no longer 0; the list of claimable blocks becomes empty or is no longer
+// empty; the number of blocks reaches half of the possible blocks or falls below it. Conditions, withheld addresses and
+// acceptance are written at once.
 #pragma once
 
 #include <chrono>
@@ -22,8 +23,9 @@
 
 namespace berth::reconciler {
 
+// Minimum time between two writes of an object's counts.
 inline constexpr std::chrono::seconds kCountsPeriod{10};
-// For counts that matter: a pool with one free address may become full and not full many times a second.
+// The same for counts that matter, since a pool with one free address may become full and not full many times a second.
 inline constexpr std::chrono::seconds kCountsPeriodMin{1};
 
 // The wanted condition Ready.
@@ -32,27 +34,30 @@ struct Readiness {
   Reason why;
 };
 
-// `is_accepted`: the space's list has the pool. `refused` may be null. Nothing: not decided yet.
+// `is_accepted`: the space's status.accepted contains the pool. `refused` may be null. nullopt: the controller has
+// neither accepted nor refused the pool.
 [[nodiscard]] std::optional<Readiness> ReadinessOf(const SeenPool& pool, bool is_accepted, const Reason* refused);
 
 // Sets only the condition Ready.
 void SetReadiness(crds::PoolStatus& status, const SeenPool& pool, const Readiness& readiness, const Now& now);
 
-// False: the brake holds back entries of the pool (decide_orphans.h), and the controller frees no entry at all. A pool
-// has no such condition if the controller does not free orphans (--reclaim) and the brake does not hold back entries.
+// The condition is False while the brake holds back entries of the pool (decide_orphans.h): the controller then frees
+// no entry at all. A pool has no such condition if the controller does not free orphans (--reclaim) and the brake does
+// not hold back entries.
 inline constexpr std::string_view kReclaimingCondition = "Reclaiming";
 
 // If the brake holds back entries of the pool (decide_orphans.h), sets the condition Reclaiming to False. If the brake
 // holds back none and the condition was False, sets it to True.
 void SetReclaiming(crds::PoolStatus& status, const SeenPool& pool, std::size_t held_back, const Now& now);
 
-// True: pods have addresses whose entries name other pods.
+// The condition is True while pods have addresses whose entries name other pods.
 inline constexpr std::string_view kContestedCondition = "Contested";
 
 // Sets the condition Scarce. A pool whose blocks were never scarce does not get the condition (decide_blocks.h).
 void SetScarce(crds::PoolStatus& status, const SeenPool& pool, bool is_scarce, const Now& now);
 
-// False: no Node's address count includes the pool's free addresses (counts.h).
+// The condition is False while no Node's address count includes the pool's free addresses, because the
+// namespaceSelectors of the resource's pools differ (counts.h).
 inline constexpr std::string_view kCountedCondition = "Counted";
 
 // If the pool has another namespaceSelector than other pools of its resource, sets the condition Counted to False. If
@@ -79,7 +84,7 @@ struct Pace {
 void SetContested(Wanted<crds::PoolStatus>& wanted, const SeenPool& pool,
                   const std::vector<ContestedAddress>& contested, const Pace& pace);
 
-// The status of an accepted pool; `counted.pool.withheld`: what is to be withheld from it.
+// The status of an accepted pool. `counted.pool.withheld`: the addresses to withhold from the pool.
 [[nodiscard]] Wanted<crds::PoolStatus> StatusOfAccepted(const SeenPool& pool, const CountedPool& counted,
                                                         const PoolCounts& counts, const Readiness& readiness,
                                                         const Pace& pace);

@@ -32,7 +32,7 @@ namespace berth::reconciler {
 
 // The time at which a decision is made.
 struct Now {
-  std::int64_t unix_ms = 0;                      // for times that are stored or compared with stored times
+  std::int64_t unix_ms = 0;                      // UNIX time; for times that objects contain
   std::chrono::steady_clock::time_point steady;  // for time spans
 };
 
@@ -63,12 +63,12 @@ struct SetPoolStatus {
   crds::PoolStatus status;
   bool has_new_counts = false;
 };
-// Changes reserved entries, finalizers or standby addresses of a block, and of a gone node's block also unreadable
-// entries.
+// Changes reserved entries, finalizers or standby addresses of a block. If the block's node is gone, also changes
+// unreadable and cooling entries.
 struct ChangeBlock {
   ipam::BlockView before;
   ipam::Block after;
-  std::string gone_node = {};  // not empty: write only if this node is gone, which the performer checks once more
+  std::string gone_node = {};  // not empty: the performer writes only if the API server confirms that this node is gone
 };
 struct DeleteBlock {
   ipam::BlockView block;
@@ -86,7 +86,7 @@ struct FreedEntry {
   bool node_is_gone = false;     // the node is gone, and with it all containers that ran there
 };
 // Replaces held entries by cooling entries, which tell the node's agent to forget the attachments. The performer first
-// asks the API server about each pod, or about the node that is gone.
+// asks the API server about each entry's pod, and if the node is gone, also about the node.
 struct FreeEntries {
   ipam::BlockView before;
   std::vector<FreedEntry> entries;
@@ -97,21 +97,22 @@ struct ReportInUse {
   ipam::BlockView block;
   std::vector<FreedEntry> entries;
 };
-// The entry of a live pod that has the address, although no entry records the address any more. The performer first
-// asks the API server about the pod.
+// A held entry to write again: a live pod has the address, but no entry records the address any more.
 struct LostEntry {
   ipam::Address address;
   ipam::HeldEntry entry;
   std::string node;  // the pod's node
 };
+// Writes lost entries into a block again. The performer first asks the API server whether each pod still has its
+// address.
 struct PutBack {
   ipam::BlockView before;
   std::vector<LostEntry> entries;
 };
 struct CreateAllocation {
   crds::Allocation allocation;
-  // Somebody deleted the object. If the garbage collector deleted it, the pod is gone. So the performer first asks the
-  // API server for the pod.
+  // An earlier object of this name was deleted. If the garbage collector deleted it, the pod is gone. So the performer
+  // first asks the API server for the pod.
   bool is_again = false;
 };
 struct DeleteAllocation {
@@ -172,25 +173,26 @@ using ObjectKey = std::string;
 // Back-off key of all writes of IPAllocations.
 inline constexpr const char* kAllocationsKey = "IPAllocations";
 
-// The decisions about entries whose pods may be gone.
+// Numbers of held entries whose pods may be gone, and the state of the brake (decide_orphans.h).
 struct OrphanFindings {
   std::size_t due = 0;                      // entries to free now
   std::map<std::string, std::size_t> kept;  // by reason
-  // Entries of pods whose deletion the controller did not see, on nodes that are not gone and were Ready since; by UID
-  // of the pool.
+  // By pool UID: number of entries whose pods do not exist and whose pods' deletion the controller did not see. Counts
+  // only entries of nodes that are not gone and were Ready at some time since the suspicion began.
   std::map<std::string, std::size_t> unseen;
   bool is_braked = false;  // so many entries are in `unseen` that the controller frees no entry
 };
 
 struct Decision {
-  std::vector<Action> actions;  // in the order in which to perform them (Controller::InOrder)
+  std::vector<Action> actions;  // Controller::InOrder may change their order
   // Objects about which the controller can decide only on a relisted world (decide.h).
   std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;
-  // By UID of the pool. Nothing: the controller has not compared pods with blocks, or not for long enough to say that
-  // no address is contested.
+  // Contested addresses by pool UID. nullopt: the controller has not compared pods with blocks, or for less than
+  // kContestedMin.
   std::optional<std::map<std::string, std::vector<ContestedAddress>>> contested;
-  // UIDs of pools with too few blocks for their nodes. Nothing: not examined.
+  // UIDs of pools with too few blocks for their nodes. nullopt: the controller has not listed all pods, nodes and
+  // Leases yet.
   std::optional<std::set<std::string>> scarce;
   // For the extender. Nothing: there is no extender, or pods and nodes are not known yet.
   std::optional<extender::Snapshot> extender_snapshot;
@@ -209,8 +211,8 @@ struct ControllerState {
   // When counts were last written, by UID of the pool and by name of the space.
   std::map<std::string, std::chrono::steady_clock::time_point> pool_counts_written;
   std::map<std::string, std::chrono::steady_clock::time_point> space_counts_written;
-  // Writes in doubt that free entries, by block: the freed entries, and the block after the write (except for its
-  // version).
+  // By block name: a write that frees entries and whose answer was lost. `after`: the block after the write, but with
+  // the resourceVersion before the write. `freed`: the entries that the write frees.
   struct InDoubt {
     ipam::Block after;
     std::vector<FreedEntry> freed;
@@ -224,14 +226,16 @@ struct ControllerState {
   std::map<std::pair<std::string, std::string>, std::chrono::steady_clock::time_point> pool_events;
   // Texts of the contested addresses that were reported last.
   std::set<std::string> contested;
-  // If a Lease has a later version than this, it was renewed after `asked`. Versions of other kinds cannot be compared
-  // with it, because the API server may keep Leases in another etcd.
+  // `version`: the resourceVersion of the Leases at `asked` or later. A Lease with a later version was renewed after
+  // `asked`. The versions of other kinds cannot be compared with `version`, because the API server may keep Leases in
+  // another etcd.
   struct LeasesAsked {
     SteadyTime asked;
     std::uint64_t version = 0;
   };
   std::optional<LeasesAsked> leases;
-  // Until this time the world may still show pods as they were at the version that the previous leader left.
+  // Until this time the world may show old states of pods, because the watch of pods began at the resourceVersion that
+  // the previous leader left.
   SteadyTime pods_are_old_until = SteadyTime::min();
   // The pods of a node from a consistent list, by node; `at`: when the list was requested.
   struct PodsListed {

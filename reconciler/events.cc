@@ -22,7 +22,7 @@ constexpr std::size_t kNamedMax = 10;
 
 constexpr std::size_t kNameMax = 253;
 
-// A name for an Event. Two events about one object in the same millisecond have different reasons.
+// A unique name for an Event: two events about one object in the same millisecond have different reasons.
 std::string EventName(const Announcement& announcement, std::int64_t now_ms) {
   const std::string end = "." + std::to_string(now_ms) + "." + announcement.reason;
   std::string name = announcement.name;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: what `kubectl describe` shows about a pool, a block or a Node, beside the log.
 //
-// The controller writes an event once, after the fact, and does not try again if the API server refuses it: conditions
-// and metrics show what lasts. Kubernetes deletes events after an hour.
+// The controller writes an event once, after the change that the event reports. If the API server refuses the event,
+// the controller does not try again: conditions and metrics show problems that last. Kubernetes deletes events after an
+// hour.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@
 namespace berth::reconciler {
 
 Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults) {
-  // More than any node has; sums of this limit do not overflow.
+  // More addresses than any node has. The limit keeps sums from overflowing.
   constexpr std::int64_t kUnitsAskedMax = std::int64_t{1} << 40;
   auto seen = ReadPod(pod);
   if (!seen) return std::unexpected(std::move(seen.error()));
@@ -48,7 +48,7 @@ Expected<std::unique_ptr<ExtenderServer>> ExtenderServer::Start(const Options& o
   auto server = http::HttpServer::Make(
       {.tcp_address = ":" + std::to_string(options.extender_port),
        .shares_port = false,
-       // One request at a time, because the JSON of a large body takes several times its bytes.
+       // One request at a time, because a parsed body takes several times the memory of its text.
        .tcp_limits = {.workers = 1, .reading_max = 32, .waiting_max = 32, .body_bytes_max = std::size_t{16} << 20},
        .tls = {{.certificate = options.extender_cert,
                 .key = options.extender_key,

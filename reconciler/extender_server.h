@@ -26,14 +26,15 @@
 
 namespace berth::reconciler {
 
-// The pod's identity, and the addresses that the pod needs. Errors: kInvalid.
+// Reads the pod's identity and the addresses that the pod needs. `defaults`: the needs of a pod that states none.
+// Errors: those of ReadPod.
 [[nodiscard]] Expected<extender::Pod> ReadAsked(const nlohmann::json& pod, const std::vector<UnitRequest>& defaults);
 
 // Serves from Start until destruction, and answers with an error while this process does not lead.
 class ExtenderServer {
  public:
-  // `metrics` must outlive the result. Errors: those of http::HttpServer::Make; kInvalid (no address for the
-  // EndpointSlice).
+  // `metrics` must outlive the result. Errors: those of http::HttpServer::Make; kInvalid
+  // (options.extender_address is no IP address).
   [[nodiscard]] static Expected<std::unique_ptr<ExtenderServer>> Start(const Options& options, Metrics& metrics);
 
   // Call it when this process begins to lead. Until stop is requested, one thread keeps the EndpointSlice pointing at

@@ -13,7 +13,7 @@ namespace berth::reconciler {
 
 namespace {
 
-// More addresses than all pods of a cluster can need; sums of this limit do not overflow.
+// More addresses than all pods of a cluster can need. The limit keeps sums from overflowing.
 constexpr std::int64_t kLeftMax = std::int64_t{1} << 40;
 
 // nullptr unless the pool is a Shared pool that counts.
@@ -52,7 +52,7 @@ std::vector<Part> PartsOf(const std::vector<const ipam::Pool*>& pools, const Cen
       common.pools.push_back(i);
       parts.push_back(std::move(common));
     }
-    // A pool serves its nodes even if no address is left for them.
+    // Keep a pool's own part even if it is empty, because the pool still serves its nodes.
     std::erase_if(parts, [](const Part& part) { return part.pools.size() > 1 && part.unclaimed.empty(); });
     parts.push_back(std::move(own));
   }

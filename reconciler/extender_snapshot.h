@@ -22,12 +22,12 @@ struct SnapshotScope {
   const World& world;
   const Census& census;                             // counts of the same pools
   const std::map<std::string, CountedPool>& pools;  // the accepted pools, by UID
-  const Counts& counts;                             // with Scope::defaults
+  const Counts& counts;                             // updated with Counts::Scope::defaults
 };
 
-// Node pools count as in `counts`. A Shared pool counts for the nodes that its nodeSelector admits, if the pool is
-// Ready, enabled and without a namespaceSelector. A node counts an address of several pools of one space and resource
-// once.
+// A pool with affinity Node counts as in `counts`. A pool with affinity Shared counts for the nodes that its
+// nodeSelector admits, if the pool is Ready, enabled and without a namespaceSelector. If several pools of one space and
+// resource have the same address, a node counts the address once.
 [[nodiscard]] extender::Snapshot SnapshotOf(const SnapshotScope& scope);
 
 // The state in the world of a pod for which the extender has chosen nodes.

@@ -13,7 +13,7 @@
 namespace berth::reconciler {
 
 struct HealthPlaces {
-  // "host:port"; "host:first-last": the first free port of the range, which no other process shares.
+  // "host:port", or "host:first-last" for the first free port of this range. No other process can share the port.
   std::string address = {};
   std::string socket = {};  // a UNIX socket, for probes without a port
 };

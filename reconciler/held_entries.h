@@ -32,11 +32,12 @@ class HeldEntries {
     ipam::HeldEntry held;
     ipam::BlockView block;  // the block that has or had the entry
 
-    // The node whose agent wrote the entry: a node writes only entries of its own pods.
+    // The node whose agent wrote the entry: an agent writes entries only for pods of its own node.
     [[nodiscard]] const std::string& node() const { return block->shared() ? held.node : block->node; }
   };
 
-  // The place of an entry, which Read parses. At the start came() has every entry, so came() and went() parse none.
+  // The place of an entry; Read returns the parsed entry. came() and went() consist of places instead of parsed
+  // entries, because the first came() has every entry of the cluster.
   struct Place {
     ipam::BlockView block;
     ipam::BlockOffset offset = 0;

@@ -20,8 +20,8 @@ namespace berth::reconciler {
 
 class ExtenderServer;
 
-// Versions at which a watch of pods begins. `found`: the version that the previous leader left in the Lease (empty:
-// none). `reached`: the version that this leader leaves for the next leader (0: none).
+// The resourceVersions from which leaders watch pods. `found`: the version that the previous leader left in the Lease
+// (empty: none). `reached`: the version that this leader leaves for the next leader (0: none).
 struct HandOver {
   std::string found;
   std::atomic<std::uint64_t> reached = 0;

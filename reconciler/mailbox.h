@@ -28,7 +28,8 @@ inline constexpr std::chrono::milliseconds kLowPriorityPause{500};
 // Any thread may call any member.
 class Mailbox {
  public:
-  // Replaces all objects of a kind by those of a list. `version`: the version of a list of pods; 0: unknown.
+  // Replaces all objects of a kind by those of a list. `version`: the list's resourceVersion, used only for pods; 0:
+  // unknown.
   template <typename Seen>
   void Replace(std::map<std::string, Seen> objects, std::uint64_t version = 0) {
     const Lock lock(mutex_);
@@ -47,7 +48,7 @@ class Mailbox {
     Ring<Seen>();
   }
 
-  // The watch saw the deletion of an object, at that version if it is not 0.
+  // The watch saw the deletion of the object `name`. `version`: its resourceVersion at the deletion; 0: unknown.
   template <typename Seen>
   void Remove(std::string name, std::uint64_t version = 0) {
     const Lock lock(mutex_);
@@ -55,17 +56,17 @@ class Mailbox {
     Ring<Seen>();
   }
 
-  // The watch saw the deletion of a pod, at that version if it is not 0. `pod`: its last state, because the pod may
-  // have come and gone between two fetches.
+  // The watch saw the deletion of a pod. `pod`: its last state, which the world may not have, because the pod may have
+  // come and gone between two fetches. `version`: the pod's resourceVersion at the deletion; 0: unknown.
   void ObserveDeletion(SeenPod pod, std::uint64_t version = 0);
   // The pod watch is complete up to `version`. ObserveDeletion and Replace set the version together with the deletion
-  // or the list, never earlier, so that a successor that watches from this version misses nothing.
+  // or the list, never earlier. So if the next leader watches pods from this version, it misses nothing.
   void AdvancePodsTo(std::uint64_t version);
 
   // Brings the world up to date. Ignores an event of the watch if the world has a newer version of the object: the
   // controller's own requests bring newer versions into the world while the watch lags. Takes older versions from a
-  // list, because after a restored backup an older version may be the present one. `now`: the time at which vanished
-  // pods count as vanished.
+  // list, because after a restored backup an older version may be the present one. `now`: the time that the world
+  // stores for these changes, for example for the end of a pod.
   void FetchInto(World& world, SteadyTime now);
 
   // True if pools, spaces, reservations and blocks were listed once. Before that, objects may exist that the world does
@@ -89,7 +90,8 @@ class Mailbox {
     std::map<std::string, Change<Seen>> changes = {};
   };
 
-  // If the world has not fetched a pod yet, and the new list lacks the pod, the pod counts as absent.
+  // A list of pods replaces the changes that the world has not fetched yet. Adds to vanished_ each pod of these changes
+  // that the list lacks or has with another identity, and stores the list's version.
   void NoteReplaced(const std::map<PodKey, SeenPod>& listed, std::uint64_t version) BERTH_REQUIRES(mutex_);
 
   template <typename Seen>
@@ -123,7 +125,7 @@ class Mailbox {
   // Pods that vanished. True: the watch saw the deletion; false: only a list lacks the pod.
   std::vector<std::pair<SeenPod, bool>> vanished_ BERTH_GUARDED_BY(mutex_);
   std::uint64_t pods_version_ BERTH_GUARDED_BY(mutex_) = 0;
-  std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // version of the first list
+  std::uint64_t first_pods_version_ BERTH_GUARDED_BY(mutex_) = 0;  // version of the first list of pods
 };
 
 }  // namespace berth::reconciler

@@ -2,9 +2,9 @@
 // Nodes: which Nodes exist, and whether their kubelets renew their Leases.
 //
 // A kubelet renews its Lease every 10 s. If a kubelet has renewed its Lease after a pod was gone, the kubelet has been
-// in contact with the API server since, so it knows that the pod is gone. The times in Leases are from the nodes' own
-// clocks, and the controller never compares them: it counts that they change, and at which version of the API server.
-// Leases have a watch of their own, which may be behind the watch of pods.
+// in contact with the API server since, so it knows that the pod is gone. The times in Leases come from the nodes' own
+// clocks, so the controller never compares them with each other or with its own clock. It notes only that the time in a
+// Lease has changed, and the Lease's resourceVersion. The watch of Leases may be behind the watch of pods.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ struct SeenNode {
   std::string uid = {};
   std::string resource_version = {};
   bool is_ready = false;
-  // The Node has the taint node.kubernetes.io/out-of-service, with which somebody promises that the machine is off, and
-  // the node's kubelet reports nothing.
+  // The Node has the taint node.kubernetes.io/out-of-service, by which somebody promises that the machine is off; and
+  // the Node's condition Ready is neither True nor False, because the kubelet does not report.
   bool is_out_of_service = false;
   ipam::Labels labels = {};
   std::vector<Taint> taints = {};                   // with the taint of a cordon (spec.unschedulable)
@@ -49,7 +49,7 @@ struct SeenNode {
 
 struct SeenLease {
   std::string node;
-  std::string renewed;  // renewTime, as read
+  std::string renewed;  // spec.renewTime, not parsed
   std::uint64_t version = 0;
 };
 
@@ -72,7 +72,7 @@ class Nodes {
   // True if the watch has shown a count of the resource on a Node of that name, or this controller has written one. The
   // deletion of the Node resets this.
   [[nodiscard]] bool WasShown(const std::string& node, const std::string& resource) const;
-  // The version of the last renewal of the node's Lease that the watch has shown; 0: none.
+  // The resourceVersion of the node's Lease at the last renewal that the watch has shown; 0: none.
   [[nodiscard]] std::uint64_t RenewedAt(const std::string& node) const;
 
   [[nodiscard]] const std::map<std::string, SeenNode>& all() const { return nodes_; }
@@ -90,7 +90,7 @@ class Nodes {
     std::string uid;
     SteadyTime first_seen;
     std::set<std::string> present;                   // resources with a count
-    std::map<std::string, SteadyTime> absent_since;  // resources that were present before
+    std::map<std::string, SteadyTime> absent_since;  // by resource, if it was present before
   };
 
   std::map<std::string, SeenNode> nodes_;

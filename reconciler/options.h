@@ -18,7 +18,7 @@ struct Options {
   bool elects_leader = true;
   Settings settings = {.reclaim = Reclaim::kOn, .keeps_allocations = true, .counts = true};
   std::string health_address;       // host:port; empty: no endpoint
-  std::string probe_socket;         // a UNIX socket that serves the same; empty: none
+  std::string probe_socket;         // a UNIX socket that serves the same paths; empty: none
   std::uint16_t extender_port = 0;  // 0: no extender
   std::string extender_cert;
   std::string extender_key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends one request for each action.
+// Sends the requests of each action.
 #include "reconciler/perform.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ namespace berth::reconciler {
 
 namespace {
 
-// Time limit of an event, for which nothing waits.
+// Time limit of the request that writes an event. The limit is short, because no other action needs the event.
 constexpr std::chrono::milliseconds kEventLimit{2'000};
 // After a failed event, no event is sent for this many times as long as the request took: 30 s after 2 s without an
 // answer. The API server may keep events in an etcd of their own, and nothing else should wait for this etcd.
@@ -355,6 +355,7 @@ struct Performer::Visitor {
   }
 
   // The resourceVersion of a list is the version at which the API server answered, whatever Leases the list contains.
+  // So a list of at most one Lease is enough.
   Expected<void> operator()(const AskLeases& /*action*/) const {
     const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
     if (!list) return std::unexpected(list.error());
@@ -366,7 +367,8 @@ struct Performer::Visitor {
   }
 
  private:
-  // Whether so much of the action's time has passed that it has to write what it knows.
+  // True if so much of the action's time has passed that the action has to stop asking for pods, and write the entries
+  // for which it has an answer.
   [[nodiscard]] bool IsLate() const { return clock.Now() - now.steady > kAskMax; }
 
   // Writes an event about something that has happened. If the event fails, nothing is undone or tried again.
@@ -398,14 +400,14 @@ struct Performer::Visitor {
   }
 
   // Fails if a pod of the block's node has an address of the block that no entry records. Asks the API server, because
-  // the watch of pods may be behind the watch of blocks. Cannot ask for Shared blocks, which pods of every node may
-  // use.
+  // the watch of pods may be behind the watch of blocks. Checks nothing for a Shared block, because pods of every node
+  // may use it.
   [[nodiscard]] Expected<void> EnsureUnused(const ipam::Block& block) const {
     if (block.shared()) return {};
     const auto pods = ReadPodsOf(api, block.node, options);
     if (!pods) {
       Error failed = pods.error().Within("pods of node " + block.node);
-      failed.code = ErrorCode::kInternal;  // the error says nothing about other requests
+      failed.code = ErrorCode::kInternal;  // so that the controller does not pause its requests about other objects
       return std::unexpected(std::move(failed));
     }
     const auto lacks = [&](const SeenPod& pod) { return LacksEntryOf(world, block, pod); };

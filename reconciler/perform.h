@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Performer: carries out what was decided, one request for each action, and puts the API server's answers into the
-// world.
+// Performer: carries out the actions of a decision, and puts the API server's answers into the world.
 #pragma once
 
 #include "base/error.h"
@@ -22,7 +21,8 @@ class Performer {
   // the world shows it.
   [[nodiscard]] Expected<void> Perform(const Action& action, const Now& now, const k8sclient::CallOptions& options);
 
-  // Reports entries that were freed by writes with lost answers, once the world shows that these writes landed.
+  // If the answer to a write that frees entries was lost, and the world shows now that the API server stored the write,
+  // logs, counts and announces the freed entries.
   void SettleDoubts(const Now& now, const k8sclient::CallOptions& options);
 
  private:

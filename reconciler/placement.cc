@@ -54,7 +54,7 @@ class Shared {
     const std::size_t bytes = placement.bytes();
     const Lock lock(mutex_);
     const auto found = all_.find(&placement);
-    // If the last user is gone, Release waits for the mutex, and the found placement cannot be used any more.
+    // If lock() fails, the last user is gone and Release waits for the mutex, so make a new Placement.
     if (auto used = found == all_.end() ? nullptr : found->second.lock()) return used;
     if (bytes_ + bytes > kPlacementsBytesMax) return nullptr;
     std::shared_ptr<const Placement> made(

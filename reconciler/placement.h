@@ -60,8 +60,8 @@ struct Placement {
 // Kubernetes does not limit the size of a placement, but the controller keeps the placements of waiting pods in memory,
 // and compares them with each node. So the controller creates no block for a pod whose placement needs more than this.
 inline constexpr std::size_t kPlacementBytesMax = 8'192;
-// Limit of all different placements together. Otherwise a tenant could create pods with different placements until the
-// controller has no memory left.
+// Limit of the bytes of all different placements together. Otherwise a tenant could create pods with different
+// placements until the controller has no memory left.
 inline constexpr std::size_t kPlacementsBytesMax = std::size_t{64} << 20;
 
 // Returns the one object that all equal placements of this process share, so that replicas of a Deployment need little

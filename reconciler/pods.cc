@@ -18,7 +18,8 @@ constexpr std::size_t kCascadeMin = 3;
 void Pods::Put(SeenPod pod, SteadyTime now) {
   PodKey key = NamespacedName(pod.name_space, pod.name);
   touched_.push_back(key);
-  // Counts the new state before it removes the old one, so that an update does not touch the owner's other pods.
+  // Count the new state before the old state is subtracted. Otherwise the owner's number of cascading pods could fall
+  // below kCascadeMin for a moment, and an update would touch all pods of the owner.
   CountIn(pod);
   const auto found = pods_.find(key);
   if (found != pods_.end()) {
@@ -33,7 +34,7 @@ void Pods::Put(SeenPod pod, SteadyTime now) {
   } else {
     waiting_.try_emplace(key, now);
   }
-  // A mirror that was made again is the same static pod.
+  // If the kubelet creates the mirror of a static pod again, the pod has not vanished.
   vanished_.erase({key, pod.identity()});
   pods_.insert_or_assign(std::move(key), std::move(pod));
 }

@@ -70,7 +70,8 @@ struct SeenPod {
   // uses the placement only for such a pod; and nullptr if the placement exceeds a limit of SharedPlacement.
   std::shared_ptr<const Placement> placement = {};
 
-  // A block on another node may help the pod, if the pod needs addresses.
+  // True if the scheduler found no node for the pod, and a new block on a node may change this if the pod needs
+  // addresses.
   [[nodiscard]] bool waits_for_node() const {
     return is_unschedulable && node.empty() && !(is_host_network && requests.empty());
   }
@@ -108,7 +109,7 @@ struct SeenPod {
 
 // The state of a pod's sandbox when the pod was gone.
 enum class SandboxAtEnd : std::uint8_t {
-  kEnded,    // the kubelet had reported its end, or no node had the pod when somebody deleted it (HasEndedSandbox)
+  kEnded,    // the kubelet had reported the sandbox's end, or the deleted pod was on no node (HasEndedSandbox)
   kUnseen,   // nobody saw the deletion, and the pod may have had a sandbox then
   kRunning,  // the sandbox may have existed at the deletion: somebody deleted the pod by force
 };
@@ -117,7 +118,7 @@ struct VanishedPod {
   SteadyTime at;
   std::chrono::seconds grace{0};  // how long the end of the pod may take
   SandboxAtEnd sandbox = SandboxAtEnd::kEnded;
-  std::uint64_t version = 0;  // a version at which the pod still existed
+  std::uint64_t version = 0;  // a resourceVersion at which the pod still existed; 0: unknown
 };
 
 class Pods {
@@ -125,9 +126,10 @@ class Pods {
   void Put(SeenPod pod, SteadyTime now);
   // The pod is gone, and nobody saw its deletion.
   void Remove(const PodKey& key, SteadyTime now);
-  // The watch saw the deletion of the pod, maybe before Put got the pod. `pod`: its last state.
+  // Notes that the watch saw the deletion of a pod that Put may not have got. `pod`: its last state. Does not remove
+  // the pod from all().
   void ObserveDeletion(const SeenPod& pod, SteadyTime now);
-  // The pod was in a list, and is not in the next list.
+  // Notes that the pod is gone, and that nobody saw its deletion. Does not remove the pod from all().
   void NoteAbsent(const SeenPod& pod, SteadyTime now);
 
   [[nodiscard]] const SeenPod* Find(const PodKey& key) const;
@@ -146,10 +148,10 @@ class Pods {
   // Forgets the pods that vanished earlier than `before`, except pods for which `is_kept` returns true.
   void ForgetVanished(SteadyTime before, const std::function<bool(const PastPod& pod)>& is_kept);
 
-  // The API server's version up to which all changes of pods were seen; 0: none.
+  // The resourceVersion up to which the controller has seen all changes of pods; 0: none.
   void AdvanceTo(std::uint64_t version) { version_ = version; }
   [[nodiscard]] std::uint64_t version() const { return version_; }
-  // The version from which a successor has to watch to see every deletion since `after`.
+  // The version from which the next leader has to watch pods to see every deletion since `after`.
   [[nodiscard]] std::uint64_t VersionToBeginWith(SteadyTime after) const;
   // A version at which the pod still existed, if it vanished since `after`; otherwise 0.
   [[nodiscard]] std::uint64_t VersionOfVanished(const PastPod& pod, SteadyTime after) const;

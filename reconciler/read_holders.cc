@@ -38,8 +38,8 @@ constexpr std::string_view kUnschedulable = "Unschedulable";
 constexpr std::string_view kForegroundFinalizer = "foregroundDeletion";
 constexpr const char* kOutOfService = "node.kubernetes.io/out-of-service";
 constexpr std::int64_t kGraceMaxSeconds = std::int64_t{1} << 31;
-// The lists and texts have no limits here: the API server limits the size of an object, but neither how many conditions
-// a pod has nor how long their texts are. A pod that ReadPod refused would not be in the world, and count as gone.
+// The readers below accept lists and texts of any length (kUnbounded): the API server limits the size of an object, but
+// neither the number of a pod's conditions nor their length. If ReadPod refused a pod, the pod would count as gone.
 
 // Leaves out addresses that cannot be read. It does not leave out the whole pod, because a pod that is not in the world
 // counts as gone.
@@ -91,7 +91,7 @@ Expected<SeenPod> ReadPod(json object) {
   const FieldReader spec = document.Object("spec");
   const FieldReader status = document.Object("status");
   const std::string phase = status.String("phase", kUnbounded);
-  // Limit the number, because Kubernetes allows any number.
+  // Accept any number, because Kubernetes does; `grace` is limited below.
   const auto seconds_of = [](const FieldReader& fields, const char* name) {
     using Limits = std::numeric_limits<std::int64_t>;
     return fields.Integer(name, Limits::min(), Limits::max());

@@ -28,7 +28,7 @@ inline constexpr std::string_view kNodeLeasesPath = "/apis/coordination.k8s.io/v
 [[nodiscard]] Expected<SeenPod> ReadPod(nlohmann::json object);
 [[nodiscard]] Expected<SeenNode> ReadNode(nlohmann::json object);
 [[nodiscard]] Expected<SeenLease> ReadLease(nlohmann::json object);
-// Reads an object, or its metadata alone.
+// Reads an IPAllocation, or a PartialObjectMetadata of one.
 [[nodiscard]] Expected<SeenAllocation> ReadAllocation(nlohmann::json object);
 
 }  // namespace berth::reconciler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads objects, also those that break the rules.
+// Reads objects, also those with invalid fields.
 #include "reconciler/read_objects.h"
 
 #include <utility>

@@ -12,7 +12,8 @@
 
 namespace berth::reconciler {
 
-// Errors: kInvalid: not even the metadata can be read, or not even the name of a block.
+// Errors: kInvalid: the metadata cannot be read, or the object's name is not the name of a block. If another part
+// cannot be read, the result has a `problem`; but if a pool's status cannot be read, the result has an empty status.
 [[nodiscard]] Expected<SeenPool> ReadPool(nlohmann::json object);
 [[nodiscard]] Expected<crds::Space> ReadSpace(nlohmann::json object);
 [[nodiscard]] Expected<SeenReservation> ReadReservation(nlohmann::json object);

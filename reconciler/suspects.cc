@@ -22,7 +22,8 @@ constexpr std::string_view kDefaultInterface = "eth0";
 Suspicion Missing(const ipam::HeldEntry& entry, const Pods& pods, SteadyTime now) {
   const PastPod pod = PastPodOf(entry);
   if (const auto vanished = pods.FindVanished(pod)) {
-    // An agent that can look for the network namespace keeps the address while the sandbox exists.
+    // The node's agent checks the network namespace in the entry, and keeps the address while the sandbox exists. An
+    // entry of a Shared block names its node, and no agent checks such an entry.
     const bool has_proof = !entry.netns.empty() && entry.node.empty();
     const bool may_still_run = vanished->sandbox == SandboxAtEnd::kUnseen && !has_proof;
     const bool is_unknown = vanished->sandbox == SandboxAtEnd::kRunning || may_still_run;
@@ -42,7 +43,7 @@ bool IsFreedIn(const World& world, const HeldEntries::Entry& entry) {
 }
 
 // True if the text begins and ends as Kubernetes names do, and has only their characters. With other characters, the
-// path could name something other than a pod. For the namespace "..", an API server answers 500 each time.
+// path of a request for the pod could name another object. For the namespace "..", an API server always answers 500.
 bool IsDnsName(std::string_view text) {
   constexpr std::string_view kEnds = "abcdefghijklmnopqrstuvwxyz0123456789";
   constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789-.";
@@ -81,7 +82,8 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
     returned_.erase(entry.key);
     replaced_.erase(entry.key);
   }
-  // Nobody knows which of the entries that existed at the start, or that came together, is newer.
+  // Compare only entries that came at different times, and not those that existed at the start: nobody knows which of
+  // the others is newer.
   if (checked_all_) {
     std::set<EntryKey> came;
     for (const HeldEntries::Place& place : held.came()) came.emplace(place.block->name, place.offset);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Suspects: the held entries whose pods may be gone, and since when.
 //
-// The suspects are kept from update to update, like the census: an entry is checked again when its block or its pod
-// changed, and all entries are checked every 5 minutes. So in a cluster in which all pods live, a pass costs one look
-// at each block.
+// Update keeps the suspects of the call before. It checks an entry again if the entry or its pod has changed, and
+// checks all entries every 5 minutes. So in a cluster in which all pods live, a pass costs one look at each block.
 #pragma once
 
 #include <chrono>
@@ -26,10 +25,13 @@ namespace berth::reconciler {
 
 // Why an entry's pod may be gone.
 enum class Cause : std::uint8_t {
-  kVanished,  // the controller saw the pod vanish; the sandbox has ended, or an agent can look for it
-  kAbsent,    // the pod does not exist, and the controller did not see it vanish
+  // The controller saw the pod vanish. The pod's sandbox has ended, or the node's agent can check whether the sandbox's
+  // network namespace still exists.
+  kVanished,
+  kAbsent,  // the pod does not exist, and the controller did not see it vanish
   // The pod is gone, and its sandbox may still exist: somebody deleted the pod by force, or nobody saw the sandbox end
-  // and no agent can look for it. Or the agent wrote the entry again after a controller had freed it.
+  // and the node's agent cannot check the network namespace. Or the node's agent wrote the entry again after a
+  // controller had freed it.
   kSandboxUnknown,
   kTerminal,  // Succeeded or Failed
   // The pod lives, and has had a newer sandbox with other addresses since this entry was written. The kubelet makes a
@@ -57,14 +59,14 @@ struct Suspect {
   std::string node;  // the node on which the address is held
   std::string pool_uid;
   Suspicion suspicion;
-  // A renewal counts if its version is later than this version of the Leases. Nothing: the controller has to ask for it
-  // (AskLeases).
+  // The next renewal of the node's Lease counts if the Lease then has a later resourceVersion than this. Nothing: the
+  // controller first has to ask the API server for the present version of the Leases (AskLeases).
   std::optional<std::uint64_t> renewed_at = {};
   bool node_was_ready = false;  // the node was Ready at some time since the suspicion began
 };
 
-// Takes the place of the network's digits in the attachment of an entry that was put back (decide_lost.h), because the
-// network is unknown. No network has these digits.
+// The network's digits in the attachment of an entry that the controller has put back (decide_lost.h): the controller
+// does not know the network. No network has these digits.
 inline constexpr std::string_view kNoNetwork = "000000000000";
 
 // The pod that the entry names.
@@ -78,13 +80,14 @@ inline constexpr std::string_view kNoNetwork = "000000000000";
 
 class Suspects {
  public:
-  // `state`: the entries that were freed since the last call, and the version of Leases. Requires:
-  // world.knows_holders; Update sees every change of `held`, and each touched pod before ForgetTouched drops it.
+  // Reads from `state` the entries that the controller freed since the last call, and the version of the Leases.
+  // Requires: world.knows_holders; Update sees every change of `held`, and each touched pod before ForgetTouched drops
+  // it.
   void Update(const HeldEntries& held, const World& world, const ControllerState& state, SteadyTime now);
 
   [[nodiscard]] const std::map<EntryKey, Suspect>& all() const { return suspects_; }
-  // Suspects that a controller freed, and that the node's agent has written again since the last Update because their
-  // containers still exist.
+  // Suspects that a controller had freed, and that the node's agent wrote again because their containers still exist.
+  // Contains only those that the last Update found.
   [[nodiscard]] const std::vector<EntryKey>& returned() const { return returned_now_; }
   // Since when there has been no Node object of this name and no living pod on the node. Only for nodes with a block or
   // a suspect.
@@ -106,7 +109,7 @@ class Suspects {
     std::string text;
     SteadyTime at;
   };
-  std::map<EntryKey, Freed> freed_;  // for an hour, because the agent may be away
+  std::map<EntryKey, Freed> freed_;  // kept for 1 h, because the node's agent may be down
   std::set<EntryKey> returned_;      // kept while these entries exist
   std::vector<EntryKey> returned_now_;
   std::set<EntryKey> replaced_;                   // entries whose pod has a newer entry of another sandbox

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Has the handlers of the reflectors.
+// Defines the reflectors' handler, which parses objects and puts them into the mailbox.
 #include "reconciler/watch.h"
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace {
 
 using nlohmann::json;
 
-// Pause of the watches of pods and IPAllocations: decisions about them wait for seconds, and a pod causes about 15
-// events.
+// ReflectorOptions::pause of the watches of pods and IPAllocations: decisions about them may come seconds later, and
+// each pod causes about 15 events.
 constexpr std::chrono::milliseconds kPause{250};
 
 std::string TextIn(const json& object, const char* key) {

@@ -55,7 +55,7 @@ ipam::IntervalSet WithheldSet(const World& world, const std::vector<crds::Accept
     ranges.push_back({*pool->pool->gateway, *pool->pool->gateway});
   }
   ipam::IntervalSet withheld(ranges);
-  // No pool gives these addresses to pods, and a range that ends with one cannot be parsed.
+  // No pool gives IPv4-mapped addresses to pods, and a range that ends with such an address cannot be parsed.
   withheld.Subtract(ipam::IPv4Mapped());
   return withheld;
 }

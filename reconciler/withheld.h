@@ -24,8 +24,8 @@ namespace berth::reconciler {
 // The earliest time after `now_ms` at which a reservation expires (UNIX ms).
 [[nodiscard]] std::optional<std::int64_t> NextExpiry(const World& world, std::int64_t now_ms);
 
-// False if a reservation of the space or one of its accepted pools cannot be read. The unreadable object may still
-// reserve what it reserved before, so the controller goes on withholding all addresses.
+// False if a reservation of the space or an accepted pool of the space cannot be read. The unreadable object may still
+// reserve what it reserved before, so the controller goes on withholding every address that it withholds now.
 [[nodiscard]] bool MayStopWithholding(const World& world, const std::string& space,
                                       const std::vector<crds::AcceptedPool>& accepted);
 

@@ -55,7 +55,7 @@ bool SeenBlock::MayBelongTo(const std::string& of_pool_uid, const std::string& o
 void World::PutBlock(SeenBlock block) {
   const auto found = blocks_.find(block.name);
   if (found == blocks_.end() || found->second.uid != block.uid) ++block_set_version_;
-  // The watch also shows the controller's own writes.
+  // If the watch shows the version that the controller wrote, the version stays the controller's own write.
   const bool is_same = found != blocks_.end() && found->second.resource_version == block.resource_version;
   if (is_same) block.is_own_write = found->second.is_own_write;
   std::string name = block.name;

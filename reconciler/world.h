@@ -68,8 +68,8 @@ struct EntryCounts {
   std::uint32_t cooling = 0;
   // Addresses on standby without an entry; the node's agent may have given them to pods already (docs/adr/0008).
   std::uint32_t standby = 0;
-  // Cooling entries with an old entry whose network namespace the node's agent has not checked yet (ipam::FreedUnder).
-  // The agent removes these entries when their time is over.
+  // Cooling entries that contain a freed entry, because the node's agent has not checked yet whether the freed entry's
+  // network namespace still exists (ipam::FreedUnder). The agent removes these entries when their time is over.
   std::uint32_t unchecked = 0;
 
   // True if a pod has or may have an address of the block.
@@ -110,7 +110,8 @@ inline const std::string& NameOf(const SeenNode& node) { return node.name; }
 inline AllocationKey NameOf(const SeenAllocation& one) { return NamespacedName(one.name_space, one.name); }
 inline const std::string& NameOf(const SeenLease& lease) { return lease.node; }
 
-// The version as a number. 0 for a kind whose objects only the watch puts into the world.
+// The resourceVersion as a number. 0 for reservations, pods, Leases and IPAllocations: the mailbox applies each event
+// of these kinds, and does not compare versions (Mailbox::FetchInto).
 inline std::uint64_t VersionOf(const SeenPool& pool) { return ParseVersion(pool.meta.resource_version); }
 inline std::uint64_t VersionOf(const crds::Space& space) { return ParseVersion(space.meta.resource_version); }
 inline std::uint64_t VersionOf(const SeenBlock& block) { return ParseVersion(block.resource_version); }
