@@ -109,12 +109,17 @@ class Checker {
     std::vector<const ipam::Block*> blocks;
     for (const ipam::Block& block : inventory_.blocks) blocks.push_back(&block);
     std::ranges::sort(blocks, {}, [](const ipam::Block* b) { return std::pair(b->space, b->cidr.First()); });
-    for (std::size_t i = 1; i < blocks.size(); ++i) {
-      if (blocks[i - 1]->space != blocks[i]->space || !blocks[i - 1]->cidr.Overlaps(blocks[i]->cidr)) continue;
+    const ipam::Block* before = nullptr;  // the block before `block` that ends last
+    for (const ipam::Block* block : blocks) {
+      if (before == nullptr || before->space != block->space || !before->cidr.Overlaps(block->cidr)) {
+        before = block;
+        continue;
+      }
       Add({.kind = "duplicate",
-           .object = NameOf(*blocks[i]),
-           .message = "the block overlaps " + NameOf(*blocks[i - 1]) + ": an address may be held twice",
+           .object = NameOf(*block),
+           .message = "the block overlaps " + NameOf(*before) + ": an address may be held twice",
            .remedy = "delete the block that has fewer pods, and restart the pods of that block"});
+      if (before->cidr.Last() < block->cidr.Last()) before = block;
     }
     std::map<ipam::Address, std::vector<std::string>> pods;
     for (const auto& [name, pod] : inventory_.pods) {
@@ -160,7 +165,7 @@ class Checker {
     }
   }
 
-  // Finds freed addresses that no agent has checked long after their cooling time. Nobody gets such an address.
+  // Finds freed addresses that no agent has checked ten minutes after their cooling time. No pod gets such an address.
   void FindUncheckedMarks() {
     constexpr std::int64_t kLateMs = 600'000;  // an agent that runs needs seconds
     for (const Use& use : uses_) {

@@ -220,6 +220,15 @@ const CheckCase kCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, CheckTable, testing::ValuesIn(kCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
+TEST(Check, FindsEachBlockThatALargerBlockContains) {
+  Inventory inventory = HealthyInventory();
+  for (const char* cidr : {"10.55.0.16/28", "10.55.0.32/28"}) {
+    inventory.blocks.push_back(ipam::NewBlock(inventory.pools[0].pool, ipam::Prefix::Parse(cidr).value(), "n1"));
+  }
+  const std::vector<Finding> findings = Check(inventory);
+  EXPECT_EQ(std::ranges::count(findings, "duplicate", &Finding::kind), 2);
+}
+
 TEST(Check, FindsTwoPodsWithOneAddress) {
   Inventory inventory = HealthyInventory();
   AddPod(inventory, RunningPod("twin", "6f7d0c9e-9", "10.55.0.1"));

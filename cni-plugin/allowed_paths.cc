@@ -45,6 +45,9 @@ Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::str
   }
   auto text = ReadAll(opened.descriptor(), kFileBytesMax, file);
   if (!text) return std::unexpected(text.error());
+  if (text->size() > kFileBytesMax) {
+    return Fail(ErrorCode::kInvalid, file + " has no effect: it is larger than 64 KiB", "shorten the file");
+  }
   return cni::ParseRules(*text, field);
 }
 

@@ -101,5 +101,13 @@ TEST_F(AllowedPaths, RulesAreReadFromARegularFile) {
   EXPECT_FALSE(ReadRules(folder_ / "link", "logFile").has_value());
 }
 
+// A path that is cut off behind a folder would allow the whole folder.
+TEST_F(AllowedPaths, AFileThatIsTooLargeHasNoEffect) {
+  const fs::path file = Allow("logFile /c\n" + std::string(std::size_t{64} << 10, '#'));
+  const auto rules = ReadRules(file, "logFile");
+  ASSERT_FALSE(rules.has_value());
+  EXPECT_THAT(rules.error().message, HasSubstr("has no effect: it is larger than 64 KiB"));
+}
+
 }  // namespace
 }  // namespace berth::cni_plugin

@@ -58,12 +58,13 @@ std::size_t TakeDigits(std::string_view& text, Wide& number) {
 bool TakeExponent(std::string_view text, int& tens) {
   if (text.size() < 2 || (text.front() != 'e' && text.front() != 'E')) return false;
   text.remove_prefix(1);
+  if (text.starts_with("+-")) return false;  // from_chars accepts the minus
   if (text.front() == '+') text.remove_prefix(1);
   const auto [at, error] = std::from_chars(text.begin(), text.end(), tens);
   return error == std::errc() && at == text.end();
 }
 
-// number * 10^tens * 1024^kibis, rounded up; nothing if it is larger than kUnitsMax.
+// number * 10^tens * 1024^kibis, rounded up; nullopt if it is larger than kUnitsMax.
 std::optional<std::int64_t> Scaled(Wide number, int tens, int kibis) {
   constexpr auto kMost = static_cast<Wide>(kUnitsMax);
   if (number == 0) return 0;

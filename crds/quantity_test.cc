@@ -32,6 +32,8 @@ TEST(Quantity, IsReadAsAWholeNumber) {
       {"x", {}},
       {"3x", {}},
       {"1e", {}},
+      {"1e+3", 1000},
+      {"1e+-3", {}},
       {" 3", {}},
       {"nan", {}},
       {"inf", {}},
