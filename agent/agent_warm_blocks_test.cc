@@ -39,6 +39,16 @@ TEST_F(WarmBlocksTest, NoBlockIsClaimedWhileExactlyTheWarmAddressesAreFree) {
   EXPECT_EQ(BlocksOf("p1"), 1);
 }
 
+TEST_F(WarmBlocksTest, NoBlockIsClaimedOfAPoolThatAllowsTheNodeNoMoreBlocks) {
+  PutSmallPool("p1", "10.56.0.0/16", 5);
+  api_.Change(kPools, "p1", [](nlohmann::json& pool) { pool["spec"]["maxBlocksPerNode"] = 1; });
+  StartAgent();
+  Await([this] { return BlocksOf("p1") == 1; }, "a block is claimed ahead");
+  PutSmallPool("z", "10.88.0.0/24", 1);
+  Await([this] { return BlocksOf("z") == 1; }, "a block of the other pool, too");
+  EXPECT_EQ(BlocksOf("p1"), 1);
+}
+
 TEST_F(WarmBlocksTest, NoBlockIsClaimedOfAPoolThatWasReplacedWhileTheWatchIsLate) {
   StartAgent();
   Await([this] { return agent_->IsReady(); }, "the agent is ready");

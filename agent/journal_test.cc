@@ -106,6 +106,20 @@ TEST_F(JournalTest, AFileThatIsWrittenAnewKeepsWhatIsPendingAndWhatComesAfter) {
   EXPECT_THAT(Open()->Pending(), ElementsAre(Number(2), Number(3)));
 }
 
+TEST_F(JournalTest, AFileThatIsWrittenAnewSurvivesAFullDisk) {
+  {
+    const auto journal = Open();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(journal->Add(Number(i), node::FileSync::kNo).has_value());
+    ASSERT_TRUE(journal->Remove(Number(1)).has_value());
+    ASSERT_TRUE(journal->Compact().has_value());
+    TestDisk::is_full = true;
+    EXPECT_FALSE(journal->Add(Number(3), node::FileSync::kNo).has_value());
+    TestDisk::is_full = false;
+    ASSERT_TRUE(journal->Add(Number(4), node::FileSync::kNo).has_value());
+  }
+  EXPECT_THAT(Open()->Pending(), ElementsAre(Number(0), Number(2), Number(4)));
+}
+
 TEST_F(JournalTest, AFileThatIsWrittenAnewIsShort) {
   const auto journal = Open();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(journal->Add(Number(i), node::FileSync::kNo).has_value());
