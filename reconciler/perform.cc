@@ -354,8 +354,7 @@ struct Performer::Visitor {
     return {};
   }
 
-  // The resourceVersion of a list is the version at which the API server answered, whatever Leases the list contains.
-  // So a list of at most one Lease is enough.
+  // Lists at most one Lease: the resourceVersion of the list is the version at which the API server answered.
   Expected<void> operator()(const AskLeases& /*action*/) const {
     const auto list = k8sclient::Get(api, {.path = std::string(kNodeLeasesPath), .query = {{"limit", "1"}}}, options);
     if (!list) return std::unexpected(list.error());
@@ -367,8 +366,7 @@ struct Performer::Visitor {
   }
 
  private:
-  // True if so much of the action's time has passed that the action has to stop asking for pods, and write the entries
-  // for which it has an answer.
+  // True if the action must stop asking for pods, to have time left to write the entries for which it has an answer.
   [[nodiscard]] bool IsLate() const { return clock.Now() - now.steady > kAskMax; }
 
   // Writes an event about something that has happened. If the event fails, nothing is undone or tried again.
