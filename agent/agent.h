@@ -178,7 +178,8 @@ class Agent final : private BlockObserver {
   [[nodiscard]] Expected<void> SettleLeftIntents();
   struct ListedBlocks {
     std::vector<ipam::BlockView> blocks = {};
-    Quarantine::Blocks quarantined = {};  // blocks that the agent cannot parse
+    Quarantine::Blocks quarantined =
+        {};  // blocks that the agent cannot parse; FenceOwnBlocks adds those that it cannot write
   };
   [[nodiscard]] Expected<ListedBlocks> ListOwnBlocks(k8sclient::ListOptions options);
   // Waits until pools and the Node are listed. Then fences the node's blocks, and takes over the addresses that an

@@ -179,8 +179,8 @@ node::HeldFile Agent::KeepLock() const {
 Expected<void> Agent::MoveNotes() {
   auto created = node::NodeDirectory::Open(options_.run_dir, options_.node, options_.server);
   if (!created) return std::unexpected(created.error());
-  // If a successor has taken over, KeepNodeOwner fails, because the successor reads no further notes. A successor that
-  // comes now waits until the notes are written.
+  // If a successor has taken over, KeepNodeOwner fails: the successor has read the notes already, and would not see new
+  // ones. A successor that comes now waits until the notes are written.
   const auto ownership = created->KeepNodeOwner(own_.instance());
   if (!ownership) return std::unexpected(ownership.error());
   return own_.MoveNotesTo(*std::move(created));

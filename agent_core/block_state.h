@@ -106,7 +106,9 @@ struct BlockState {
   std::optional<ipam::StandbyPlan> standby_plan;
 
   // The fields from is_failing to is_contested() say whether addresses on standby may be given.
-  bool is_failing = false;  // no patch has succeeded since a failed patch or a foreign agent's write
+  // A failed patch (except a conflict), a failed read after a conflict, and a write of a foreign agent set it. The next
+  // patch that succeeds clears it.
+  bool is_failing = false;
   // Time since boot at which the last request was sent that showed that the block still belongs to this node: a patch
   // that succeeded, or a read that found the block unchanged.
   std::chrono::nanoseconds proved = std::chrono::nanoseconds::min();

@@ -221,7 +221,8 @@ class Core {
   }
 
   // A proof is an answer of the API server which shows that the server stores `standby`, and that the addresses still
-  // belong to this node. IsProofDue: the last proof is 30 s (kProofEvery) old, or there is none.
+  // belong to this node. IsProofDue: the last proof is 30 s (kProofEvery) old, or there is none. Always false
+  // once an answer has shown that the API server drops `standby`.
   [[nodiscard]] bool IsProofDue(const Now& now) const;
   // Records that a read, which was sent at `asked`, showed the block unchanged.
   static void Prove(BlockState& state, const Now& asked) {

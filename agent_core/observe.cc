@@ -46,8 +46,9 @@ bool HasToBeRestored(const BlockState& state, const ipam::Block& seen, const ipa
   if (is_set_aside || (!other.empty() && IsOfAnotherMachine(seen, self.instance))) return false;
   if (IsFreedFrom(attachment, by)) return false;
   if (VersionOf(seen) < VersionOf(expected)) return other.empty() || !state.in_doubt.contains(other);
-  // Other writers may only free a held entry (docs/state.md), so a held entry that is gone has to be restored. `seen`
-  // may also come from a restored backup, although its version is newer than the known one.
+  // Other writers may only replace a held entry by a cooling entry (IsFreedFrom; docs/state.md), so a held entry that
+  // is gone in another way has to be restored. `seen` may also come from a restored backup, although its version is
+  // newer.
   const bool is_changing = state.in_doubt.contains(attachment) || state.attachments_in_flight.contains(attachment);
   return !attachment.empty() && attachment != other && !is_changing;
 }

@@ -36,7 +36,8 @@ void AddFormat(CLI::App& app, Options& options, const std::map<std::string, Form
   std::string words;
   for (const auto& [word, format] : formats) words += (words.empty() ? "in {" : ",") + word;
   app.add_option("-o,--output", options.format, "Output format")
-      ->type_name("WORD")  // with description(): without it, CLI11 prints the enum's numbers after the words
+      ->type_name("WORD")
+      // description() replaces CLI11's own list of words, which also contains the enum's numbers.
       ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(words + "}"))
       ->default_str("table");
 }

@@ -58,7 +58,8 @@ inline void Call(const std::string& what, const std::function<void()>& handler) 
   }
 }
 
-// The io_context's thread calls every function, but a worker calls Serve, and either of them calls Finish.
+// The io_context's thread runs every step, except Serve, which a worker runs with the functions that Serve calls, and
+// Finish, which either of them runs.
 template <typename Stream>
 class Session : public std::enable_shared_from_this<Session<Stream>> {
  public:

@@ -118,7 +118,8 @@ bool Release(Block& block, std::string_view attachment, std::int64_t now_ms, boo
 
 // In a Shared block: replaces each held entry of another node, and each entry that cannot be parsed, by kHiddenEntry,
 // which counts as held and has no attachment. Reason: whoever has another node's token can write an entry with a copied
-// attachment, and Find must return this node's entry. The short text also saves memory.
+// attachment, and Find must return this node's entry, so that a node frees only its own entries. The short text also
+// saves memory.
 inline constexpr std::string_view kHiddenEntry = "?";
 void HideEntriesOfOthers(Block& block, std::string_view node);
 

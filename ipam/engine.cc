@@ -235,8 +235,8 @@ Expected<Address> Engine::TakeFromPool(Call& call, PoolView pool, std::optional<
     const auto turn = store_.BeginClaim(*pool);
     if (!turn) return std::unexpected(turn.error());
     if (turn->look_again) {
-      // The node has new blocks. Somebody may have reserved addresses, or deleted the pool, after this call read the
-      // pool: read the pool again.
+      // The node has new blocks. Somebody may have reserved addresses before these blocks were created, but after this
+      // call read the pool, or the pool may be gone: read the pool again.
       const auto again = ReadPoolsAgain({pool});
       if (!again) return std::unexpected(again.error());
       pool = again->front();

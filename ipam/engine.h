@@ -49,7 +49,7 @@ struct HeldAddress {
 };
 
 // True if berth or the API server refused the write as invalid (schema, CEL, admission), or the API server refused it
-// as forbidden (RBAC). A retry normally fails too.
+// as forbidden (RBAC, quota). A retry normally fails too.
 [[nodiscard]] constexpr bool IsRefusal(ErrorCode code) {
   return code == ErrorCode::kInvalid || code == ErrorCode::kForbidden;
 }

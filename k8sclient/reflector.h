@@ -4,10 +4,11 @@
 // The first LIST reads the server's cache (resourceVersion=0) in one answer. With `in_pages` it is a consistent list,
 // because only consistent lists have pages. After "410 Gone" the next LIST is not older than the version seen last; if
 // the server cannot serve this LIST either, the next LIST is consistent. If a watch breaks, the next watch continues at
-// the version seen last, after a request that checks that the server has reached this version. After a failure other
-// than "410 Gone", and after a watch that got "410 Gone" if no watch has succeeded since the previous "410 Gone", the
-// Reflector waits 0.8 s, doubled up to 30 s, times a random factor of 1 to 2. Rules: client-go,
-// tools/cache/reflector.go.
+// the version seen last, after a request that checks that the server has reached this version. After a failure the
+// Reflector waits 0.8 s, doubled up to 30 s, times a random factor of 1 to 2. It goes on at once with the next kind of
+// LIST after "410 Gone", and if the server refuses the LIST that is not older than the version seen last. It also waits
+// after a consistent LIST that got "410 Gone", and after a watch that got "410 Gone" if no watch has succeeded (got an
+// event, or ended in order) since the previous "410 Gone". Rules: client-go, tools/cache/reflector.go.
 #pragma once
 
 #include <chrono>

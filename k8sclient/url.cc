@@ -111,7 +111,7 @@ Expected<ServerUrl> ParseServerUrl(std::string_view text) {
   url.path = Part(parts.get(), CURLUPART_PATH);
   while (url.path.ends_with('/')) url.path.pop_back();
   const std::string port = Part(parts.get(), CURLUPART_PORT, CURLU_DEFAULT_PORT);
-  url.port = kSocksPort;  // libcurl knows the other default ports
+  url.port = kSocksPort;  // libcurl has default ports for http and https, and none for socks5
   if (!port.empty()) std::from_chars(port.data(), port.data() + port.size(), url.port);
   if (url.port == 0 || url.host.empty()) return Fail(ErrorCode::kDecode, "the URL's host or port is malformed");
   if (text.find_first_of("?#") != std::string_view::npos)

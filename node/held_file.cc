@@ -15,7 +15,7 @@ namespace {
 
 // While an Alarm exists, a signal comes every 50 ms and interrupts a blocking flock(2), so that the caller can check
 // the deadline: flock(2) itself has no time limit. After an interruption the caller calls flock(2) again, and the
-// kernel puts it at the end of the lock's queue.
+// kernel puts it at the end of the lock's queue. A loop with LOCK_NB and a sleep would find a free lock later.
 class Alarm {
  public:
   Alarm() {

@@ -15,10 +15,10 @@ namespace berth::node {
 
 // Copies `program` into `folder` under the same name, by rename: a runtime that executes the program meanwhile executes
 // either the old or the new one. Returns false if the same program is there already. Only one process at a time
-// installs into a folder; others wait. InstallProgram calls `may`, unless `may` is empty, after this wait, because the
-// process before it may have changed the node's mode, which `may` checks. Errors: those of `may`, kIo. On an error the
-// old program is unchanged; or, if only the sync of the folder failed, the new program is there, but the old program
-// may come back after a crash of the machine.
+// installs into a folder; others wait. InstallProgram calls `may`, unless `may` is empty, after this wait and before
+// another process may install: the process before it may have changed the node's mode, which `may` checks. Errors:
+// those of `may`, kIo. On an error the old program is unchanged; or, if only the sync of the folder failed, the new
+// program is there, but the old program may come back after a crash of the machine.
 [[nodiscard]] Expected<bool> InstallProgram(const std::string& program, const std::string& folder,
                                             const std::function<Expected<void>()>& may = {});
 

@@ -18,8 +18,9 @@
 namespace berth::node {
 
 struct AddAnswer {
-  std::string text;     // the result, in the configuration's cniVersion
-  bool is_new = false;  // false: the attachment had an address before, so a failure must free none
+  std::string text;  // the result, in the configuration's cniVersion
+  // False: the attachment had an address before this ADD. If the caller cannot deliver the answer, it must free none.
+  bool is_new = false;
 };
 
 // Returns the start of a process as UNIX time in milliseconds, rounded down like times in entries. `now`: the current

@@ -62,14 +62,14 @@ Expected<void> WriteMode(const Folder& state, NodeMode mode) {
 Expected<bool> BeginAsDirect(const Folder& state) {
   if (RequireMode(state, NodeMode::kDirect)) return false;
   // Do not wait for the queue's lock: its holder may be an agent that takes the node, or `berth`, which queues a DEL
-  // for an agent. In both cases the node belongs to an agent.
+  // for an agent. In both cases the node belongs to an agent. For any other holder, the caller tries again.
   const auto queue = DelQueue::Lock(state, /*deadline=*/0);
   if (!queue) return std::unexpected(queue.error());
   if (auto mode = RequireMode(state, NodeMode::kAgent); !mode) return std::unexpected(mode.error());
   const auto names = state.Names();
   if (!names) return std::unexpected(names.error());
-  // An agent creates `nodes` before it serves, `berth` leaves DELs in `queue` if no agent listens, and people write
-  // `mode`.
+  // Each of these shows that the node belongs to an agent: an agent creates `nodes` before it serves, `berth` leaves
+  // DELs in `queue` if no agent listens, and a person has written `agent` to `mode`.
   for (const char* left : {"nodes", "queue", kModeFile}) {
     if (std::ranges::find(*names, left) == names->end()) continue;
     return Fail(ErrorCode::kUnavailable,

@@ -27,7 +27,8 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPassPause{200};
 constexpr std::chrono::milliseconds kPassPeriodMax{60'000};
 constexpr std::chrono::milliseconds kCallMax{10'000};
-// Time limit of a background request (IsBackground), for which no other action waits.
+// Time limit of a background request (IsBackground), for which no other action waits. The API server serves requests
+// about IPAllocations after all other requests of berth (install/base/flow-control.yaml).
 constexpr std::chrono::milliseconds kBackgroundCallMax{2'000};
 // If the API server does not answer the request of an action, this action waits 2 s longer than the other actions.
 constexpr std::chrono::milliseconds kAfterOthers{2'000};

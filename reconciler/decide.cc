@@ -272,7 +272,7 @@ class Pass {
     const auto readiness = ReadinessOf(pool, is_accepted, refused);
     if (!readiness) return;
     if (!is_accepted) {
-      // The pool is Ready, so its space has accepted it before, and the world may show an old state of the space.
+      // If the pool is Ready, its space has accepted it before, and the world may show an old state of the space.
       if (pool.IsReady() && !pool.meta.deleting() && !relisted_) {
         decision_.wants_relist.insert(PoolKey(pool.meta.name));
         return;

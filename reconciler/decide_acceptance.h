@@ -2,9 +2,9 @@
 // Acceptance: which pools a space accepts, and why it refuses the others.
 //
 // Overlapping pools of one space must have blocks of the same length, because blocks of two lengths could overlap
-// without having the same name. The list of accepted pools is one field of one object. So if two controllers both
-// believe that they lead, only one of them can add a pool. A pool leaves the list when the pool is deleted or being
-// deleted, and has no block any more.
+// without having the same name. The list of accepted pools is a field of the IPSpace's status, and each patch names the
+// resourceVersion for which it was decided. So if two controllers both act as the leader, the API server refuses the
+// second patch. A pool leaves the list once it is deleted or being deleted and has no block.
 #pragma once
 
 #include <map>
@@ -29,8 +29,8 @@ struct Reason {
 [[nodiscard]] std::optional<Reason> WhyInvalid(const SeenPool& pool);
 
 struct Acceptance {
-  // The list that the space should have. Additions and removals depend on which blocks and pools exist, so the list may
-  // be written only if the world is relisted.
+  // The list that the space should have. It depends on which blocks and pools exist, so the controller writes it only
+  // right after Relist (relist.h) has compared the world with consistent lists.
   std::vector<crds::AcceptedPool> accepted;
   // Names of pools that join the list once they have their finalizer.
   std::vector<std::string> need_finalizer;

@@ -38,8 +38,8 @@ enum class AllocationRuling : std::uint8_t { kNothing, kMake, kDelete, kLater };
 struct AllocationFacts {
   bool is_held = false;     // the attachment has entries
   bool is_settled = false;  // the newest entry, and the deletion of the previous object, are old enough
-  // The pod that the entries name. nullptr: the pod does not exist, has another UID or node than the entries, or has
-  // too many entries.
+  // The pod that the entries name. nullptr: the pod does not exist, has another identity or node than the entries, or
+  // has too many entries.
   const SeenPod* pod = nullptr;
   bool is_cascading = false;  // the collector deletes the pod's objects before the pod, maybe soon (Pods::IsCascading)
   const SeenAllocation* object = nullptr;  // nullptr: there is none

@@ -294,8 +294,8 @@ class BlockPass {
   const Now& now_;
   const LeavingBlocks& leaving_;
   LeavingBlocks left_;  // the next value of leaving_
-  // By node and resource: how this decision changes the number of addresses that the Node counts. Negative for blocks
-  // that begin to leave, positive for blocks that stay after all.
+  // By node and resource: the correction of the Tally by this decision. Minus the free addresses of blocks that begin
+  // to leave, plus those of leaving blocks that now stay.
   std::map<std::pair<std::string, std::string>, std::int64_t> changes_;
   Decision& decision_;
   BlockWrites writes_;

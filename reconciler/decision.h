@@ -184,7 +184,9 @@ struct OrphanFindings {
 };
 
 struct Decision {
-  std::vector<Action> actions;  // Controller::InOrder may change their order
+  // In the order in which to perform them. Controller::InOrder puts ShowNumbers first, and moves back actions that have
+  // failed before.
+  std::vector<Action> actions;
   // Objects about which the controller can decide only on a relisted world (decide.h).
   std::set<ObjectKey> wants_relist;
   OrphanFindings orphans;

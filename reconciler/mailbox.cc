@@ -11,8 +11,9 @@ namespace berth::reconciler {
 
 namespace {
 
-// Calls `put` or `remove` for each pending change. `all`: the world's objects. After a list, calls `remove` for each of
-// them that the list lacks: some containers, such as Pods, must learn of each removed object.
+// Calls `put` or `remove` for each pending change, except an event that is older than the world's object. `all`: the
+// world's objects. After a list, calls `remove` for each of them that the list lacks: some containers, such as Pods,
+// must learn of each removed object.
 template <typename Pending, typename All, typename Put, typename Remove>
 void ApplyEach(Pending pending, const All& all, const Put& put, const Remove& remove) {
   if (pending.replaces) {

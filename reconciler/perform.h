@@ -22,7 +22,7 @@ class Performer {
   [[nodiscard]] Expected<void> Perform(const Action& action, const Now& now, const k8sclient::CallOptions& options);
 
   // If the answer to a write that frees entries was lost, and the world shows now that the API server stored the write,
-  // logs, counts and announces the freed entries.
+  // logs, counts and announces the freed entries, and adds them to ControllerState::freed.
   void SettleDoubts(const Now& now, const k8sclient::CallOptions& options);
 
  private:

@@ -13,7 +13,7 @@
 namespace berth::reconciler {
 
 // Errors: kInvalid: the metadata cannot be read, or the object's name is not the name of a block. If another part
-// cannot be read, the result has a `problem`; but if a pool's status cannot be read, the result has an empty status.
+// cannot be read, the result has a `problem`. If this part is a pool's status, the result also has an empty status.
 [[nodiscard]] Expected<SeenPool> ReadPool(nlohmann::json object);
 [[nodiscard]] Expected<crds::Space> ReadSpace(nlohmann::json object);
 [[nodiscard]] Expected<SeenReservation> ReadReservation(nlohmann::json object);

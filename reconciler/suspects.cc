@@ -82,8 +82,8 @@ void Suspects::Update(const HeldEntries& held, const World& world, const Control
     returned_.erase(entry.key);
     replaced_.erase(entry.key);
   }
-  // Compare only entries that came at different times, and not those that existed at the start: nobody knows which of
-  // the others is newer.
+  // Do not compare entries that existed at the start with each other, nor entries that came together: nobody knows
+  // which of them is newer. Compare a later entry with all earlier ones.
   if (checked_all_) {
     std::set<EntryKey> came;
     for (const HeldEntries::Place& place : held.came()) came.emplace(place.block->name, place.offset);

@@ -132,7 +132,7 @@ class Handler final : public k8sclient::ReflectorHandler {
   Read read_;
   Mailbox& mailbox_;
   Metrics& metrics_;
-  std::map<std::string, Seen> listed_;  // from a list that has not ended
+  std::map<std::string, Seen> listed_;  // objects of the list under way, by name
 };
 
 }  // namespace

@@ -172,7 +172,7 @@ std::string Thief::OwnEntry() const {
   std::string entry = fmt::format("{} i={} t={} n={}", AnyHolder(), Below(4) == 0 ? "net1" : "eth0", time, kNode);
   if (Below(3) == 0) {
     entry += OneOf(std::array{
-        " c=86400", " c=9223372036854775807", " c=-1", " s=1", " ns=..%2F..%2Fx", " r=nobody", " k=v k=v", " t=1 i=x"});
+        " c=86400", " c=9223372036854775807", " c=-1", " s=1", " ns=..%2F..%2Fx", " z=nobody", " k=v k=v", " t=1 i=x"});
   }
   if (Below(8) == 0) entry += " x=" + std::string(ipam::kEntryLengthMax - entry.size() - 3, 'x');
   return entry;

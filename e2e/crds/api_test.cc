@@ -285,9 +285,7 @@ const ColumnsCase kColumns[] = {
     {"Spaces", kSpaces, {"Name", "Pools", "Total", "Used", "Free", "Age"}},
     {"Blocks", kBlocks, {"Name", "CIDR", "Node", "Pool", "Used", "Free", "Age"}},
     {"Allocations", std::string(crds::kAllocationsPath), {"Name", "Pod", "Interface", "Addresses", "Node", "Age"}},
-    {"Reservations",
-     std::string(crds::kReservationsPath),
-     {"Name", "Addresses", "Namespace", "Pod", "StatefulSet", "Expires", "Age"}},
+    {"Reservations", std::string(crds::kReservationsPath), {"Name", "Addresses", "Expires", "Age"}},
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, CrdsColumns, testing::ValuesIn(kColumns),
                          [](const auto& c) { return std::string(c.param.name); });
