@@ -108,7 +108,8 @@ class Checker {
   void FindDuplicates() {
     std::vector<const ipam::Block*> blocks;
     for (const ipam::Block& block : inventory_.blocks) blocks.push_back(&block);
-    std::ranges::sort(blocks, {}, [](const ipam::Block* b) { return std::pair(b->space, b->cidr.First()); });
+    std::ranges::sort(
+        blocks, {}, [](const ipam::Block* b) { return std::tuple(b->space, b->cidr.First(), b->cidr.length()); });
     const ipam::Block* before = nullptr;  // the block before `block` that ends last
     for (const ipam::Block* block : blocks) {
       if (before == nullptr || before->space != block->space || !before->cidr.Overlaps(block->cidr)) {

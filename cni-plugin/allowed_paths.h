@@ -17,8 +17,8 @@ namespace berth::cni_plugin {
 [[nodiscard]] cni::PathChecks PathChecksOfNode();
 
 // The field's rules in one file. Empty if the file is missing.
-// Errors: kInvalid: the file is not a regular file, does not belong to root (or to the user that runs the program), or
-// others may write it; kIo: it cannot be read, or is a symbolic link.
+// Errors: kInvalid: the file is not a regular file, does not belong to root (or to the user that runs the program),
+// others may write it, or it is larger than 64 KiB; kIo: it cannot be read, or is a symbolic link.
 [[nodiscard]] Expected<std::vector<cni::PathRule>> ReadRules(const std::string& file, std::string_view field);
 
 // True if the folder of the rule, or a part of `path` below it, is a symbolic link. False for a rule that names one

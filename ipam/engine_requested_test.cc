@@ -55,17 +55,18 @@ TEST_F(RequestedAddress, IsGivenFromALaterPoolBehindAPoolOfAnotherSpace) {
   blue.space = "blue";
   Put(blue);
   ASSERT_TRUE(engine_.Add(Request(1, {"shared"})));
-  EXPECT_EQ(Texts(engine_.Add(RequestFor(2, {"other", "blue", "shared"}, {"10.66.0.7"}))),
+  ASSERT_EQ(Texts(engine_.Add(RequestFor(2, {"other", "blue", "shared"}, {"10.66.0.7"}))),
             std::vector<std::string>{"10.66.0.7"});
+  EXPECT_EQ(engine_.Held(TestAttachment(2))->front().pool, "shared");
 }
 
 TEST_F(RequestedAddress, IsNotTriedInALaterPoolAfterALostAnswer) {
   Put(TestPool("other", "10.55.0.0/24"));
   ASSERT_TRUE(engine_.Add(RequestFor(1, {"v4"}, {"10.55.0.7"})));
-  store_.faults = {Fault::kUnavailable};
+  store_.faults = {Fault::kLostAfterCommit};
   const auto second = engine_.Add(RequestFor(2, {"v4", "other"}, {"10.55.0.8"}));
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(second.error().code, ErrorCode::kUnknownOutcome);
 }
 
 TEST_F(RequestedAddress, IsFoundInEachBlockOfTheNode) {

@@ -35,6 +35,7 @@ constexpr TextCase kWellFormed[] = {
     {"CooldownOfASecond", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=1"},
     {"SharedSibling", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 s=1"},
     {"UnknownKeysAreKept", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 z=9 y=%20"},
+    {"APartOfAnEarlierVersionIsKept", "a/b u 0123456789ab-0123456789abcdef i=eth0 t=1 c=30 r=x"},
     {"EncodedBlank", "a/b%20c u 0123456789ab-0123456789abcdef i=eth0 t=1"},
     {"Cooling", "~ t=1700000000000"},
     {"CoolingWithMark", "~ t=1700000000000 f=0123456789ab-0123456789abcdef"},

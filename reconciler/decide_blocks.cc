@@ -40,7 +40,7 @@ struct OwnedBlock {
 
 // A Ready node that the pool's selector admits.
 struct Claimer {
-  std::size_t blocks = 0;  // the node's blocks of the pool, also those that are about to be deleted
+  std::size_t blocks = 0;  // the node's blocks of the pool, except those that are being deleted
   bool has_room = false;
   std::optional<SteadyTime> waiting = {};  // since when the node's first pod has waited for an address
 
