@@ -160,8 +160,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv, cons
                         Command::kCheck,
                         "check",
                         "Look for duplicates, leaks, wrong counts and unusable objects. Exit code 0: nothing is wrong; "
-                        "1: something is wrong; 2: "
-                        "berthctl could not find out");
+                        "1: something is wrong; 2: berthctl could not find out");
   check->footer(
       "Examples:\n  berthctl check\n  berthctl check -o json >report.json\n"
       "  berthctl check --netns /run/netns --node worker-1      # also compares with the interfaces of pods");

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <yaml-cpp/yaml.h>
 
+#include "cli/block_map.h"
+
 namespace berth::cli {
 
 namespace {
@@ -101,14 +103,6 @@ std::string Yaml(const Json& rows) {
   return std::string(emitter.c_str()) + "\n";
 }
 
-// Returns the text of the column `state` for an address that has no entry.
-const char* StateWithoutEntry(const Inventory& inventory, const ipam::Block& block, ipam::Address address) {
-  if (block.standby.contains(static_cast<ipam::BlockOffset>(block.cidr.OffsetOf(address)))) return "standby";
-  const SeenPool* const seen = inventory.FindPool(block.pool_uid);
-  const bool is_assignable = seen == nullptr || ipam::AssignableIn(seen->pool, block.cidr).Contains(address);
-  return is_assignable ? "free" : "not assignable";
-}
-
 // One row for each block that contains the address.
 Json WhoHas(const Inventory& inventory, ipam::Address address) {
   Json rows = Json::array();
@@ -119,7 +113,9 @@ Json WhoHas(const Inventory& inventory, ipam::Address address) {
     if (found != block.allocations.end()) {
       rows.push_back(RowOf({.block = &block, .offset = offset, .entry = ipam::ParseEntry(found->second)}));
     } else {
-      rows.push_back(Row(block, address, StateWithoutEntry(inventory, block, address)));
+      const SeenPool* const seen = inventory.FindPool(block.pool_uid);
+      const auto states = StatesOf(inventory, block, seen == nullptr ? nullptr : &seen->pool);
+      rows.push_back(Row(block, address, MarkOf(states[offset]).name));
     }
   }
   return rows;

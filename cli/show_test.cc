@@ -89,6 +89,12 @@ constexpr WhoCase kWho[] = {
 INSTANTIATE_TEST_SUITE_P(Table, WhoTable, testing::ValuesIn(kWho),
                          [](const auto& c) { return std::string(c.param.name); });
 
+TEST(Who, SaysOfAnAddressWithoutEntryWhatTheMapShows) {
+  Inventory inventory = HealthyInventory();
+  inventory.pools.clear();
+  EXPECT_EQ((*Who(inventory, "10.55.0.9"))[0]["state"], "not assignable");
+}
+
 TEST(Map, IsReadableWithoutColours) {
   Inventory inventory = HealthyInventory();
   RemovePod(inventory, "db-0");
