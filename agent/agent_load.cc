@@ -45,7 +45,7 @@ BlockView ToView(const json& object) {
   return nullptr;
 }
 
-// Whether the error concerns only one block, which cannot be written or parsed.
+// True if the error concerns only one block, which cannot be written or parsed.
 bool ConcernsOneBlock(ErrorCode code) { return code == ErrorCode::kInvalid || code == ErrorCode::kConflict; }
 
 }  // namespace

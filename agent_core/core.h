@@ -109,7 +109,7 @@ struct News {
   std::vector<Outcome> outcomes;
 };
 
-// Whether the core may give an address on standby, and if not, why.
+// Says whether the core may give an address on standby, and if not, why.
 enum class Trust : std::uint8_t {
   kGives,
   // The last write failed or is in doubt, or the next write has to be a fence: each ADD waits until a write has

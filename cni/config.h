@@ -31,7 +31,7 @@ namespace berth::cni {
 // ParseConfigTree refuses a longer input, so a reader of stdin may stop after this many bytes plus one.
 inline constexpr std::size_t kConfigBytesMax = std::size_t{64} << 20;
 
-// Of the pod annotations that the runtime passes, the parser keeps only those whose names have this prefix.
+// The parser keeps only those of the runtime's pod annotations whose names have this prefix.
 inline constexpr std::string_view kAnnotationPrefix = "ipam.berth.dev/";
 
 // When an agent has loaded its blocks, it creates a file with the path of its socket plus this suffix. A reboot removes

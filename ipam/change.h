@@ -67,7 +67,7 @@ struct SetEntries {
   friend bool operator==(const SetEntries&, const SetEntries&) = default;
 };
 
-// What a store needs to put addresses of the block on standby for later ADDs (ApplyStandbyPlan).
+// A store puts addresses of the block on standby for later ADDs by this plan (ApplyStandbyPlan).
 struct StandbyPlan {
   PoolView pool;  // nullptr: no pool may be used any more, so no address stays on standby
   std::int64_t now_ms = 0;

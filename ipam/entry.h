@@ -84,8 +84,8 @@ using Entry = std::variant<HeldEntry, CoolingEntry, ReservedEntry, OpaqueEntry>;
 // `entry_text`.
 [[nodiscard]] std::string_view AttachmentOf(std::string_view entry_text);
 
-// For programs other than the node's agent that free an address: returns the cooling entry that replaces the held entry
-// `text` (parsed: `held`) until `until_ms`. It tells the agent to forget the attachment. If `agent_looks`, it also
+// Returns the cooling entry that replaces the held entry `text` (parsed: `held`) until `until_ms`, if another program
+// than the node's agent frees the address. It tells the agent to forget the attachment. If `agent_looks`, it also
 // contains `text`, and the agent writes `text` again if the network namespace in `text` still exists. FreedMark leaves
 // `text` out if `held` names no network namespace, or if the result would be longer than kEntryLengthMax.
 [[nodiscard]] std::string FreedMark(const HeldEntry& held, const std::string& text, bool agent_looks,
